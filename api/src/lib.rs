@@ -1,0 +1,33 @@
+//! Kinds, wire documents, labels, reasons and conditions of Modelway; no I/O.
+
+pub mod conditions;
+pub mod crds;
+pub mod duration;
+pub mod inference;
+pub mod labels;
+pub mod model;
+pub mod model_version;
+pub mod names;
+pub mod reason;
+pub mod route_table;
+mod schemas;
+pub mod stats;
+
+pub use conditions::Condition;
+pub use crds::{crd_yaml, crds};
+pub use inference::{Inference, InferenceSpec, InferenceStatus};
+pub use model::{Model, ModelSpec, ModelStatus};
+pub use model_version::{ModelVersion, ModelVersionSpec, ModelVersionStatus};
+pub use reason::Reason;
+pub use route_table::{RouteTable, RouteTableSpec};
+
+/// Modelway's own container image of this release; the process node runs it as its own executable.
+pub const IMAGE: &str = concat!("modelway:", env!("CARGO_PKG_VERSION"));
+
+/// [`IMAGE`] as an owned string, for manifests.
+pub fn image() -> String {
+    IMAGE.to_owned()
+}
+
+/// Server-side apply field manager and `app.kubernetes.io/managed-by` of everything that Modelway writes.
+pub const MANAGER: &str = "modelway";
