@@ -1,0 +1,78 @@
+//! The wording of field errors.
+
+use serde_json::Value;
+
+use crate::error::{FieldError, FieldErrorKind};
+use crate::node::Type;
+use crate::path;
+
+/// Values in messages are cut here: an object can have 10 MB.
+const MAX_SHOWN: usize = 512;
+
+fn error(at: &str, kind: FieldErrorKind, message: String) -> FieldError {
+    FieldError { path: path::shown(at), kind, message }
+}
+
+fn shown(value: &Value) -> String {
+    let mut text = value.to_string();
+    if text.len() > MAX_SHOWN {
+        let cut = (0..=MAX_SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(cut);
+        text.push_str("...");
+    }
+    text
+}
+
+fn type_word(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+pub(super) fn wrong_type(at: &str, wanted: Type, value: &Value) -> FieldError {
+    let (wanted, got) = (wanted.word(), type_word(value));
+    let message = format!("Invalid value: \"{got}\": {at} in body must be of type {wanted}: \"{got}\"");
+    error(at, FieldErrorKind::TypeInvalid, message)
+}
+
+pub(super) fn in_body(at: &str, value: &Value, text: &str) -> FieldError {
+    error(at, FieldErrorKind::Invalid, format!("Invalid value: {}: {at} in body {text}", shown(value)))
+}
+
+pub(super) fn combination(at: &str, text: &str) -> FieldError {
+    error(at, FieldErrorKind::Invalid, format!("Invalid value: \"\": \"{at}\" {text}"))
+}
+
+pub(super) fn not_supported(at: &str, value: &Value, known: &[Value]) -> FieldError {
+    let known: Vec<String> = known.iter().map(Value::to_string).collect();
+    let message = format!("Unsupported value: {}: supported values: {}", shown(value), known.join(", "));
+    error(at, FieldErrorKind::NotSupported, message)
+}
+
+pub(super) fn required(at: &str) -> FieldError {
+    error(at, FieldErrorKind::Required, "Required value".to_owned())
+}
+
+pub(super) fn duplicate(at: &str, value: &Value) -> FieldError {
+    error(at, FieldErrorKind::Duplicate, format!("Duplicate value: {}", shown(value)))
+}
+
+pub(super) fn too_long(at: &str, max: u64) -> FieldError {
+    error(at, FieldErrorKind::TooLong, format!("Too long: may not be more than {max} bytes"))
+}
+
+pub(super) fn too_many(at: &str, count: u64, max: u64) -> FieldError {
+    error(at, FieldErrorKind::TooMany, format!("Too many: {count}: must have at most {max} items"))
+}
+
+pub(super) fn rules_not_checked() -> FieldError {
+    let text = "some validation rules were not checked because the object was invalid; correct the existing errors to \
+                complete validation";
+    error("", FieldErrorKind::Invalid, format!("Invalid value: \"null\": {text}"))
+}
