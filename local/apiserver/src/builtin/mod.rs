@@ -1,0 +1,23 @@
+//! The kinds that are served without a `CustomResourceDefinition`: schemas, defaults, checks and columns.
+//!
+//! For a built-in kind the order on every write is: [`drop_nulls`] on what the client sent, defaults of the schema,
+//! [`default_object`], validation by the schema, [`validate_object`].
+
+mod catalog;
+mod columns;
+mod defaults;
+mod definitions;
+mod events;
+mod job_defaults;
+mod labels;
+mod pod_columns;
+mod pod_defaults;
+mod pod_validation;
+mod validation;
+mod workload_columns;
+
+pub use catalog::builtin_kinds;
+pub use defaults::{default_object, drop_nulls};
+pub use definitions::{component_name, definition};
+pub use events::{from_core_event, to_core_event};
+pub use validation::validate_object;

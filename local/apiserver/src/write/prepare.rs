@@ -1,0 +1,141 @@
+//! What every new state of an object goes through: pruning, defaults, validation, generation.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
+
+use super::{Part, Request};
+use crate::builtin;
+use crate::kinds::ResourceKind;
+use crate::meta;
+use crate::names::{self, NameRule};
+use crate::query::FieldValidation;
+use crate::status::{ApiError, Cause};
+use crate::strategy;
+
+/// Checks the envelope: a map of the right kind and version, with metadata of the right types.
+pub fn envelope(request: &Request, value: &mut Value) -> Result<(), ApiError> {
+    let kind = &request.kind;
+    let (api_version, expected) = (value["apiVersion"].as_str().unwrap_or_default(), kind.api_version());
+    let Some(map) = value.as_object() else {
+        return Err(ApiError::bad_request(format!("the request body must be a {} object", kind.kind)));
+    };
+    if map.contains_key("apiVersion") && api_version != expected {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )));
+    }
+    if let Some(found) = map.get("kind")
+        && *found != kind.kind.as_str()
+    {
+        return Err(ApiError::bad_request(format!(
+            "the kind in the data ({}) does not match the expected kind ({})",
+            found.as_str().unwrap_or_default(),
+            kind.kind
+        )));
+    }
+    value["apiVersion"] = expected.into();
+    value["kind"] = kind.kind.as_str().into();
+    let metadata = value.get("metadata").cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+    // `null` fields count as absent.
+    serde_json::from_value::<ObjectMeta>(metadata)
+        .map_err(|error| ApiError::bad_request(format!("{} cannot be read: metadata is wrong: {error}", kind.kind)))?;
+    drop_null_metadata(value);
+    if !strategy::is_custom(kind) {
+        builtin::drop_nulls(value);
+    }
+    check_namespace(request, value)
+}
+
+fn drop_null_metadata(value: &mut Value) {
+    if value["metadata"].is_null() {
+        meta::set(value, "name", None);
+    }
+    if let Some(metadata) = meta::map(value) {
+        metadata.retain(|_, field| !field.is_null());
+    }
+}
+
+fn check_namespace(request: &Request, value: &mut Value) -> Result<(), ApiError> {
+    if !request.kind.namespaced {
+        meta::set(value, "namespace", None);
+        return Ok(());
+    }
+    let found = meta::text(value, "namespace");
+    if !found.is_empty() && found != request.namespace {
+        return Err(ApiError::bad_request(format!(
+            "the namespace of the provided object does not match the namespace sent on the request: \"{found}\" is not \"{}\"",
+            request.namespace
+        )));
+    }
+    meta::set(value, "namespace", Some(request.namespace.as_str().into()));
+    Ok(())
+}
+
+/// Drops what the schema does not know; an error when the request is strict about it, else warnings.
+pub fn prune(request: &Request, value: &mut Value) -> Result<Vec<String>, ApiError> {
+    let unknown = request.kind.schema.prune(value);
+    let texts = unknown.iter().map(|path| format!("unknown field \"{path}\""));
+    match request.parameters.field_validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(texts.collect()),
+        FieldValidation::Strict if unknown.is_empty() => Ok(Vec::new()),
+        FieldValidation::Strict => {
+            let texts: Vec<String> = texts.collect();
+            let kind = &request.kind;
+            Err(ApiError::bad_request(format!(
+                "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {}",
+                kind.kind,
+                kind.version,
+                kind.kind,
+                texts.join(", ")
+            )))
+        }
+    }
+}
+
+/// Fills what the schema and the kind say about absent fields.
+pub fn default(kind: &ResourceKind, value: &mut Value) {
+    kind.schema.default(value);
+    if !strategy::is_custom(kind) {
+        builtin::default_object(&kind.group, &kind.kind, value);
+    }
+}
+
+/// Everything wrong with a new state. On an update only the metadata that changed is judged.
+pub fn validate(kind: &ResourceKind, value: &Value, old: Option<&Value>) -> Result<(), ApiError> {
+    let mut causes = Vec::new();
+    if old.is_none_or(|old| old["metadata"] != value["metadata"]) {
+        causes.extend(names::check_metadata(&value["metadata"], NameRule::of(&kind.group, &kind.kind)));
+    }
+    for error in kind.schema.validate(value, old) {
+        causes.push(Cause::new(error.kind.reason(), error.message, error.path));
+    }
+    // The kind's own rules rely on right types.
+    if causes.is_empty() {
+        causes.extend(strategy::validate(kind, value, old));
+    }
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind, meta::name(value), &causes)) }
+}
+
+/// Keeps the generation, or raises it when the desired state changed.
+pub fn set_generation(request: &Request, value: &mut Value, old: &Value) {
+    if !strategy::has_generation(&request.kind) {
+        return;
+    }
+    let generation = old["metadata"]["generation"].as_i64().unwrap_or(1);
+    let changed = request.part == Part::Main && desired(&request.kind, value) != desired(&request.kind, old);
+    meta::set(value, "generation", Some((generation + i64::from(changed)).into()));
+}
+
+/// The part of an object whose change is a new generation.
+fn desired(kind: &ResourceKind, value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(map) = value.as_object_mut() {
+        map.retain(|field, _| match field.as_str() {
+            "metadata" | "apiVersion" | "kind" => false,
+            "status" => !kind.status_subresource,
+            _ => true,
+        });
+    }
+    value
+}
