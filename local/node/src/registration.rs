@@ -1,0 +1,86 @@
+//! The Node object: what this machine has, and that it lives.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use crate::context::{Context, call};
+
+/// How many processes-as-pods one machine is good for.
+const PODS: &str = "250";
+
+/// Makes sure that the Node object is there, and writes its status.
+pub async fn register(context: &Context) -> Result<(), kube::Error> {
+    let api: Api<Node> = Api::all(context.options.client.clone());
+    let name = context.options.name.as_str();
+    let labels = BTreeMap::from([
+        ("kubernetes.io/hostname".to_owned(), name.to_owned()),
+        ("kubernetes.io/os".to_owned(), "linux".to_owned()),
+        ("kubernetes.io/arch".to_owned(), architecture().to_owned()),
+    ]);
+    let metadata = ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    match call(api.create(&PostParams::default(), &Node { metadata, ..Node::default() })).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {}
+        created => drop(created?),
+    }
+    let status = json!({"status": status(context, Timestamp::now())});
+    call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await.map(drop)
+}
+
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn status(context: &Context, now: Timestamp) -> NodeStatus {
+    let resources = BTreeMap::from([
+        ("cpu".to_owned(), Quantity(context.cores.to_string())),
+        ("memory".to_owned(), Quantity(format!("{}Ki", context.memory_bytes / 1024))),
+        ("pods".to_owned(), Quantity(PODS.to_owned())),
+    ]);
+    let address = |kind: &str, address: &str| NodeAddress { type_: kind.to_owned(), address: address.to_owned() };
+    NodeStatus {
+        capacity: Some(resources.clone()),
+        allocatable: Some(resources),
+        addresses: Some(vec![address("InternalIP", "127.0.0.1"), address("Hostname", &context.options.name)]),
+        conditions: Some(vec![NodeCondition {
+            type_: "Ready".to_owned(),
+            status: "True".to_owned(),
+            reason: Some("NodeReady".to_owned()),
+            message: Some("pods run as processes of this machine; resource limits are not enforced".to_owned()),
+            last_heartbeat_time: Some(Time(now)),
+            last_transition_time: Some(Time(now)),
+        }]),
+        node_info: Some(NodeSystemInfo {
+            architecture: architecture().to_owned(),
+            operating_system: "linux".to_owned(),
+            kubelet_version: format!("v{}-modelway", env!("CARGO_PKG_VERSION")),
+            container_runtime_version: "process://1".to_owned(),
+            os_image: "host".to_owned(),
+            ..NodeSystemInfo::default()
+        }),
+        ..NodeStatus::default()
+    }
+}
+
+/// Bytes of memory of this machine.
+pub fn memory_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    total.unwrap_or(0) * 1024
+}
+
+/// Processor cores of this machine.
+pub fn cores() -> u64 {
+    std::thread::available_parallelism().map_or(1, |count| u64::try_from(count.get()).unwrap_or(1))
+}
