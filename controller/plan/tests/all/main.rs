@@ -1,0 +1,8 @@
+//! Planners against a simulated world: flows, and the laws that hold for every order of events.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
+
+mod laws;
+mod publishing;
+mod serving;
+mod simulation;
