@@ -1,0 +1,94 @@
+//! Attempts made again.
+
+use std::time::Duration;
+
+use http::Request;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::support::{Endpoint, Load, TestRouter, client, dead_address, infer, loopback, send, table};
+
+#[tokio::test]
+async fn a_dead_endpoint_loses_nothing() {
+    let (live, dead) = (Endpoint::named("v1").await, dead_address().await);
+    let router = TestRouter::start(&table(1, &[("v1", 1, &[live.address, dead])])).await;
+    let client = client();
+    for user in 0..200 {
+        assert_eq!(send(&client, infer(router.address, user)).await.unwrap(), (200, "v1".into()));
+    }
+    let stats = router.arm_stats("v1").await;
+    assert_eq!(stats["requests"], 200);
+    // Ejected after five failures in a row.
+    assert_eq!(stats["errors"], json!({ "connect": 5 }));
+    assert!(router.metric("modelway_router_retries_total{reason=\"connect\"}").await >= 5.0);
+    assert!(router.metric("modelway_router_ejections_total").await >= 1.0);
+}
+
+#[tokio::test]
+async fn nothing_alive_is_502_and_says_what_was_tried() {
+    let dead = dead_address().await;
+    let router = TestRouter::start(&table(1, &[("v1", 1, &[dead])])).await;
+    let (status, body) = send(&client(), infer(router.address, 1)).await.unwrap();
+    assert_eq!(status, 502);
+    let error: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert!(error["error"].as_str().unwrap().starts_with(&format!("cannot connect to {dead}")), "{error}");
+}
+
+/// Answers one request per connection, claims to keep it, and closes it after `linger` or upon the next request.
+async fn closing_endpoint(linger: Option<Duration>) -> std::net::SocketAddr {
+    let listener = TcpListener::bind(loopback()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut request = [0; 4096];
+                assert!(stream.read(&mut request).await.unwrap() > 0);
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+                match linger {
+                    Some(linger) => tokio::time::sleep(linger).await,
+                    None => drop(stream.read(&mut request).await),
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn connections_that_the_endpoint_closed_meanwhile_lose_nothing() {
+    let address = closing_endpoint(Some(Duration::ZERO)).await;
+    let router = TestRouter::start(&table(1, &[("v1", 1, &[address])])).await;
+    let client = client();
+    for user in 0..300 {
+        assert_eq!(send(&client, infer(router.address, user)).await, Ok((200, "ok".into())));
+    }
+}
+
+#[tokio::test]
+async fn inference_calls_survive_a_close_that_races_with_them_and_other_posts_are_not_repeated() {
+    let address = closing_endpoint(None).await;
+    let router = TestRouter::start(&table(1, &[("v1", 1, &[address])])).await;
+    let client = client();
+    for user in 0..20 {
+        assert_eq!(send(&client, infer(router.address, user)).await, Ok((200, "ok".into())));
+    }
+    assert!(router.metric("modelway_router_retries_total{reason=\"reset\"}").await >= 5.0);
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        let load = Request::post(format!("http://{}/v2/repository/load", router.address));
+        statuses.push(send(&client, load.body("{}".into()).unwrap()).await.unwrap().0);
+    }
+    assert!(statuses.contains(&502), "{statuses:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_stops_under_load_loses_nothing() {
+    let (first, second) = (Endpoint::named("v1").await, Endpoint::named("v1").await);
+    let router = TestRouter::start(&table(1, &[("v1", 1, &[first.address, second.address])])).await;
+    let load = Load::on(router.address, 8);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    first.stop().await;
+    router.put(&table(2, &[("v1", 1, &[second.address])])).await;
+    load.finish().await;
+}
