@@ -1,0 +1,13 @@
+//! Flows through all components, each one function over a client: the same on every platform that runs pods.
+
+mod faults;
+mod load;
+mod serve;
+mod support;
+
+pub use faults::{
+    a_failed_job_is_no_version, a_model_that_cannot_load_leaves_traffic_on_the_old_one, an_empty_output_is_no_version,
+    bad_inferences_say_what_is_wrong,
+};
+pub use serve::publishes_serves_reweights_and_rolls;
+pub use support::Flow;
