@@ -1,0 +1,471 @@
+//! Command line of every subcommand.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// From a finished training job to tuned production traffic.
+#[derive(Parser)]
+#[command(name = "modelway", version, propagate_version = true)]
+#[command(
+    after_help = "Start here:\n  modelway quickstart        the whole story on this machine, in about half a minute"
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Train two models, publish them, serve them 90/10, show what happened.
+    #[command(after_help = "Example:\n  modelway quickstart --output json")]
+    Quickstart(QuickstartArguments),
+    /// Start the platform on this machine; stays in the foreground until Ctrl-C.
+    #[command(after_help = "Example:\n  modelway up --detach && modelway apply -f examples/digits/manifests")]
+    Up(UpArguments),
+    /// Stop the platform of a data folder.
+    #[command(after_help = "Example:\n  modelway down --purge")]
+    Down(DownArguments),
+    /// Say whether the platform runs, and where.
+    #[command(after_help = "Example:\n  modelway status --output json")]
+    Status(StatusArguments),
+    /// Create or change objects from YAML or JSON files (server-side apply).
+    #[command(after_help = "Example:\n  modelway apply -f examples/digits/manifests/inference.yaml")]
+    Apply(ApplyArguments),
+    /// Show objects.
+    #[command(
+        after_help = "Example:\n  modelway get inference\n  modelway get modelversion mv-digits-v1-1a2b3 -o yaml"
+    )]
+    Get(GetArguments),
+    /// Delete objects.
+    #[command(after_help = "Example:\n  modelway delete inference digits")]
+    Delete(DeleteArguments),
+    /// Print the log of a pod, or of the newest pod of a Job or Deployment.
+    #[command(after_help = "Example:\n  modelway logs job/digits-v1\n  modelway logs digits-v1-x2x4z --follow")]
+    Logs(LogsArguments),
+    /// Model images: push, pull, inspect, verify.
+    #[command(subcommand)]
+    Model(ModelCommand),
+    /// The HTTP router alone.
+    #[command(
+        after_help = "Example:\n  modelway router --config routes.yaml --listen 127.0.0.1:8080 --admin 127.0.0.1:9090"
+    )]
+    Router(RouterArguments),
+    /// The built-in model servers.
+    #[command(subcommand)]
+    Runtime(RuntimeCommand),
+    /// The embedded OCI registry alone.
+    #[command(after_help = "Example:\n  modelway registry --listen 127.0.0.1:5553 --dir ./registry")]
+    Registry(RegistryArguments),
+    /// Modelway's controllers alone, against the cluster of the kubeconfig.
+    #[command(after_help = "Example:\n  modelway controller --default-registry registry.example.com/models")]
+    Controller(ControllerArguments),
+    /// Example training programs.
+    #[command(subcommand)]
+    Example(ExampleCommand),
+    /// Shell completions.
+    #[command(after_help = "Example:\n  modelway completion bash > /etc/bash_completion.d/modelway")]
+    Completion {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Runs the containers of one pod; started by the node.
+    #[command(hide = true, disable_help_flag = true)]
+    Shim,
+}
+
+impl Command {
+    /// What is logged when `RUST_LOG` is not set.
+    pub fn default_log_level(&self) -> &'static str {
+        match self {
+            Self::Up(_) | Self::Router(_) | Self::Runtime(_) | Self::Registry(_) | Self::Controller(_) => "info",
+            _ => "error",
+        }
+    }
+}
+
+/// Which platform or cluster a command talks to.
+#[derive(Clone, clap::Args)]
+pub struct TargetArguments {
+    /// State folder of the platform on this machine.
+    #[arg(long, env = "MODELWAY_DATA_DIR", default_value = ".modelway", global = true)]
+    pub data_dir: PathBuf,
+    /// Talk to the cluster of this kubeconfig instead of the platform of the data folder.
+    #[arg(long)]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig.
+    #[arg(long)]
+    pub context: Option<String>,
+    /// Namespace.
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+}
+
+/// How a command prints.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum Output {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Name,
+}
+
+/// Ports of a platform that is started.
+#[derive(Clone, clap::Args)]
+pub struct PlatformArguments {
+    /// State folder of the platform.
+    #[arg(long, env = "MODELWAY_DATA_DIR", default_value = ".modelway")]
+    pub data_dir: PathBuf,
+    /// Port of the API on 127.0.0.1; kept in the data folder. 0 = any free one. [default: 6553]
+    #[arg(long)]
+    pub api_port: Option<u16>,
+    /// Port of the registry on 127.0.0.1; kept in the data folder. 0 = any free one. [default: 5553]
+    #[arg(long)]
+    pub registry_port: Option<u16>,
+}
+
+#[derive(clap::Args)]
+pub struct QuickstartArguments {
+    #[command(flatten)]
+    pub platform: PlatformArguments,
+    /// `table` for people, `json` for programs.
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: SummaryOutput,
+    /// Leave the platform running at the end.
+    #[arg(long)]
+    pub keep: bool,
+    /// Stop at the first prediction from a published model.
+    #[arg(long)]
+    pub first_answer: bool,
+    /// Simulated users.
+    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub users: u32,
+    /// Seed of users, images and order.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Give up after this many seconds.
+    #[arg(long, default_value_t = 300)]
+    pub timeout: u64,
+}
+
+/// How a summary prints.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum SummaryOutput {
+    Table,
+    Json,
+}
+
+#[derive(clap::Args)]
+pub struct UpArguments {
+    #[command(flatten)]
+    pub platform: PlatformArguments,
+    /// Run in the background; returns when the platform is ready.
+    #[arg(long)]
+    pub detach: bool,
+}
+
+#[derive(clap::Args)]
+pub struct DownArguments {
+    /// State folder of the platform.
+    #[arg(long, env = "MODELWAY_DATA_DIR", default_value = ".modelway")]
+    pub data_dir: PathBuf,
+    /// Also delete the data folder with every object, image and log in it.
+    #[arg(long)]
+    pub purge: bool,
+}
+
+#[derive(clap::Args)]
+pub struct StatusArguments {
+    /// State folder of the platform.
+    #[arg(long, env = "MODELWAY_DATA_DIR", default_value = ".modelway")]
+    pub data_dir: PathBuf,
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: SummaryOutput,
+}
+
+#[derive(clap::Args)]
+pub struct ApplyArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// File, folder, or - for standard input; may be given several times.
+    #[arg(short, long, required = true)]
+    pub filename: Vec<PathBuf>,
+    /// Take over fields that another manager holds.
+    #[arg(long)]
+    pub force_conflicts: bool,
+    /// Check everything, change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    #[arg(short, long, value_enum)]
+    pub output: Option<Output>,
+}
+
+#[derive(clap::Args)]
+pub struct GetArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Kinds, such as `inference`, `mv` or `pods,jobs`.
+    pub kinds: String,
+    /// Names; none = all.
+    pub names: Vec<String>,
+    /// All namespaces.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Label selector.
+    #[arg(short = 'l', long)]
+    pub selector: Option<String>,
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: Output,
+}
+
+#[derive(clap::Args)]
+pub struct DeleteArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Kind, such as `inference` or `mv`.
+    #[arg(required_unless_present = "filename")]
+    pub kind: Option<String>,
+    /// Names.
+    pub names: Vec<String>,
+    /// Delete what these files describe.
+    #[arg(short, long, conflicts_with = "kind")]
+    pub filename: Vec<PathBuf>,
+    /// Do not fail when an object is not there.
+    #[arg(long)]
+    pub ignore_not_found: bool,
+    /// Do not wait until the objects are gone.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Check everything, change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(clap::Args)]
+pub struct LogsArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Pod, or KIND/NAME of a Job or Deployment.
+    pub name: String,
+    /// Container, needed when the pod has several.
+    #[arg(short, long)]
+    pub container: Option<String>,
+    /// Go on until the container ends.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// The run before the last restart.
+    #[arg(short, long)]
+    pub previous: bool,
+    /// Only this many lines from the end.
+    #[arg(long)]
+    pub tail: Option<i64>,
+}
+
+#[derive(Subcommand)]
+pub enum ModelCommand {
+    /// Pack a folder and push it as a model image.
+    #[command(
+        after_help = "Example:\n  modelway model push --source ./output --repository 127.0.0.1:5553/default/digits --tag v3"
+    )]
+    Push(PushArguments),
+    /// Pull a model image into a store folder, verified.
+    #[command(after_help = "Example:\n  modelway model pull 127.0.0.1:5553/default/digits:v1 --store ./images")]
+    Pull(PullArguments),
+    /// Show what an image holds.
+    #[command(after_help = "Example:\n  modelway model inspect 127.0.0.1:5553/default/digits:v1")]
+    Inspect(ImageArguments),
+    /// Read every blob of an image and compare its digest.
+    #[command(after_help = "Example:\n  modelway model verify 127.0.0.1:5553/default/digits:v1")]
+    Verify(ImageArguments),
+}
+
+#[derive(clap::Args)]
+pub struct RegistryAccess {
+    /// Speak to the registry without TLS; loopback addresses are plain by default.
+    #[arg(long)]
+    pub plain_http: bool,
+    /// docker `config.json` or Kubernetes `.dockerconfigjson` with the credentials; absent = anonymous.
+    #[arg(long)]
+    pub auth_file: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub struct PushArguments {
+    /// Folder with the training output.
+    #[arg(long)]
+    pub source: PathBuf,
+    /// Image repository.
+    #[arg(long)]
+    pub repository: String,
+    /// Tag.
+    #[arg(long)]
+    pub tag: String,
+    /// JSON object that joins the image's metadata.
+    #[arg(long)]
+    pub metadata: Option<String>,
+    /// Move the tag when it points to another image.
+    #[arg(long)]
+    pub force: bool,
+    /// Refuse files that hold pickles: `deny`, `label` or `allow`.
+    #[arg(long, default_value = "label")]
+    pub pickle: String,
+    /// Also write the result, or the error, to this file (at most 3 KiB of JSON).
+    #[arg(long)]
+    pub result: Option<PathBuf>,
+    #[command(flatten)]
+    pub access: RegistryAccess,
+}
+
+#[derive(clap::Args)]
+pub struct PullArguments {
+    /// Image reference with a tag or a digest.
+    pub reference: String,
+    /// Store folder.
+    #[arg(long)]
+    pub store: PathBuf,
+    #[command(flatten)]
+    pub access: RegistryAccess,
+}
+
+#[derive(clap::Args)]
+pub struct ImageArguments {
+    /// Image reference with a tag or a digest.
+    pub reference: String,
+    #[command(flatten)]
+    pub access: RegistryAccess,
+}
+
+#[derive(clap::Args)]
+pub struct RouterArguments {
+    /// Route table file with static endpoints; needs no API server.
+    #[arg(long, conflicts_with_all = ["inference", "namespace"])]
+    pub config: Option<PathBuf>,
+    /// Inference whose route table is followed.
+    #[arg(long, required_unless_present = "config")]
+    pub inference: Option<String>,
+    /// Namespace of the Inference.
+    #[arg(long, default_value = "default")]
+    pub namespace: String,
+    /// Where clients come in.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// Health, metrics, configuration, stats.
+    #[arg(long, default_value = "127.0.0.1:9090")]
+    pub admin: SocketAddr,
+    /// File with the 16-byte key of the assignment hash.
+    #[arg(long)]
+    pub key_file: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub enum RuntimeCommand {
+    /// Serve an ONNX model with the Open Inference Protocol V2.
+    #[command(after_help = "Example:\n  modelway runtime onnx --model ./output --name digits --listen 127.0.0.1:8000")]
+    Onnx(OnnxArguments),
+}
+
+#[derive(clap::Args)]
+pub struct OnnxArguments {
+    /// `.onnx` file, or a folder that holds one.
+    #[arg(long)]
+    pub model: PathBuf,
+    /// Model name in URLs.
+    #[arg(long)]
+    pub name: String,
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// Threads that run the model.
+    #[arg(long, default_value = "1")]
+    pub threads: NonZeroUsize,
+    /// Most rows in one run.
+    #[arg(long, default_value = "8")]
+    pub max_batch_size: NonZeroUsize,
+    /// How long a request waits for others to share a run with, such as 2ms.
+    #[arg(long, default_value = "0ms", value_parser = duration)]
+    pub max_batch_delay: Duration,
+    /// Requests that may wait; more are answered 503.
+    #[arg(long, default_value = "1024")]
+    pub max_queue: NonZeroUsize,
+}
+
+#[derive(clap::Args)]
+pub struct RegistryArguments {
+    /// Where to listen.
+    #[arg(long, default_value = "127.0.0.1:5553")]
+    pub listen: SocketAddr,
+    /// Folder of the blobs and tags.
+    #[arg(long)]
+    pub dir: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub struct ControllerArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Registry and path under which images are published when a version names no repository.
+    #[arg(long)]
+    pub default_registry: String,
+    /// Image of the builder, router and server pods.
+    #[arg(long, default_value = modelway_api::IMAGE)]
+    pub image: String,
+    /// Host folders that versions may be published from; none = no host folder.
+    #[arg(long)]
+    pub allowed_host_paths: Vec<String>,
+    /// Registries (`host:port`) that speak HTTP without TLS.
+    #[arg(long)]
+    pub plain_http_registries: Vec<String>,
+}
+
+#[derive(Subcommand)]
+pub enum ExampleCommand {
+    /// Train a classifier of handwritten digits.
+    Digits {
+        /// Which classifier.
+        #[arg(long, value_enum)]
+        variant: modelway_digits::Variant,
+        /// Folder to write to.
+        #[arg(long, env = "OUTPUT_DIR")]
+        output: PathBuf,
+    },
+}
+
+/// `2ms`, `1.5s`, `0`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "" if number == "0" => 1.0,
+        _ => return Err("give a number and a unit of us, ms, s or m, such as 2ms".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{number:?} is not a number"))?;
+    Duration::try_from_secs_f64(number * scale).map_err(|_| "must not be negative or huge".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(duration("2ms"), Ok(Duration::from_millis(2)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("2").is_err());
+        assert!(duration("-1s").is_err());
+        assert!(duration("soon").is_err());
+    }
+}

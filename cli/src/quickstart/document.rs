@@ -1,0 +1,69 @@
+//! What `quickstart --output json` prints: one document, additive.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// The whole story in numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Document {
+    pub versions: Vec<Version>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
+    pub arms: Vec<Arm>,
+    /// By stage; `total` is the whole run.
+    pub seconds: BTreeMap<&'static str, f64>,
+    /// Largest sum over all processes of the platform.
+    pub peak_rss_bytes: u64,
+    /// The platform's own process before any work.
+    pub platform_idle_rss_bytes: u64,
+    /// URL of the Inference.
+    pub endpoint: String,
+    /// `fresh`, or `resumed` when the data folder held earlier work.
+    pub start: &'static str,
+}
+
+/// A published model version.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    pub name: String,
+    pub image: String,
+    pub size_bytes: i64,
+    /// From the job's end to the finished image, as this command saw them; absent when both were there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_from_job_end: Option<f64>,
+}
+
+/// What the users saw.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Traffic {
+    pub requests: u64,
+    pub errors: u64,
+    /// Users by the arm they were on before the weights changed.
+    pub users: BTreeMap<String, u64>,
+    pub requests_by_arm: BTreeMap<String, u64>,
+    /// Users seen on two arms without a weight change that moves them into the grown one.
+    pub sticky_violations: u64,
+    /// Users that the weight change moved into the grown arm.
+    pub moved_on_reweight: u64,
+}
+
+/// One arm as its users saw it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Arm {
+    pub name: String,
+    /// Share of answers with the true digit.
+    pub accuracy: f64,
+    pub latency_ms: Latency,
+}
+
+/// Whole responses, in milliseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    pub p50: f64,
+    pub p95: f64,
+}

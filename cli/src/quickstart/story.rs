@@ -1,0 +1,209 @@
+//! The stages, in order: train, publish, serve, traffic, new weights.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
+use kube::api::{Api, ResourceExt};
+use modelway_api::{Inference, ModelVersion, names};
+
+use super::document::{Document, Version};
+use super::tally::Tally;
+use super::traffic::{self, Planned};
+use super::waits;
+use crate::commands::{Mode, apply_documents};
+use crate::objects::parse_documents;
+use crate::progress::{Progress, Step};
+
+const NAMESPACE: &str = "default";
+const MODEL: &str = "digits";
+const JOBS: [&str; 2] = ["digits-v1", "digits-v2"];
+const JOBS_MANIFEST: &str = include_str!("../../../examples/digits/manifests/jobs.yaml");
+const INFERENCE_MANIFEST: &str = include_str!("../../../examples/digits/manifests/inference.yaml");
+/// The predictor whose share grows.
+const GROWN: &str = "v2";
+/// How long new weights may take to show in the answers.
+const REWEIGHT: Duration = Duration::from_secs(10);
+
+/// What the stages need.
+pub struct Story {
+    pub client: Client,
+    pub progress: Progress,
+    pub start: Instant,
+    /// For each wait.
+    pub timeout: Duration,
+    pub users: u32,
+    pub seed: u64,
+}
+
+impl Story {
+    /// Tells it all, or up to the first answer.
+    pub async fn tell(&self, first_answer_only: bool, document: &mut Document) -> anyhow::Result<()> {
+        let versions = self.train_and_publish(document).await?;
+        let inference = self.serve(document).await?;
+        let client = traffic_client(&inference, document)?;
+        client.ask(Planned { user: 0, image: 0 }).await.context("the first request failed")?;
+        document.seconds.insert("firstAnswer", self.start.elapsed().as_secs_f64());
+        if first_answer_only || versions.is_empty() {
+            return Ok(());
+        }
+        self.traffic(&client, document).await
+    }
+
+    async fn train_and_publish(&self, document: &mut Document) -> anyhow::Result<Vec<Version>> {
+        let stage = Instant::now();
+        let step = self.progress.step("train");
+        self.apply(JOBS_MANIFEST, "jobs.yaml").await?;
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let (first, second) = tokio::join!(self.job(&jobs, JOBS[0], &step), self.job(&jobs, JOBS[1], &step));
+        let trained = [first?, second?];
+        document.seconds.insert("train", stage.elapsed().as_secs_f64());
+        step.done("two jobs complete: digits-v1 (nearest centroid), digits-v2 (wide)");
+
+        let stage = Instant::now();
+        let step = self.progress.step("publish");
+        let (first, second) = tokio::join!(self.version(&trained[0], &step), self.version(&trained[1], &step));
+        document.versions = vec![first?, second?];
+        document.seconds.insert("publish", stage.elapsed().as_secs_f64());
+        let bytes: i64 = document.versions.iter().map(|version| version.size_bytes).sum();
+        step.done(&format!("two model images, {:.1} MB, in the registry", bytes as f64 / 1e6));
+        Ok(document.versions.clone())
+    }
+
+    /// The finished job, and when it was seen to finish; `None` when it had before.
+    async fn job(&self, jobs: &Api<Job>, name: &str, step: &Step) -> anyhow::Result<(Job, Option<Instant>)> {
+        let before = jobs.get_opt(name).await?.is_some_and(|job| matches!(waits::job(&job), waits::Verdict::Ready));
+        let job =
+            waits::until(jobs.clone(), name, self.timeout, waits::job, |what| step.message(&format!("{name}: {what}")))
+                .await?;
+        Ok((job, (!before).then(Instant::now)))
+    }
+
+    async fn version(&self, (job, ended): &(Job, Option<Instant>), step: &Step) -> anyhow::Result<Version> {
+        let name = names::model_version(&job.name_any(), &job.uid().unwrap_or_default());
+        let api: Api<ModelVersion> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let version =
+            waits::until(api, &name, self.timeout, waits::version, |what| step.message(&format!("{name}: {what}")))
+                .await?;
+        let status = version.status.unwrap_or_default();
+        Ok(Version {
+            name,
+            image: status.image.unwrap_or_default(),
+            size_bytes: status.size_bytes.unwrap_or(0),
+            seconds_from_job_end: ended.map(|ended| ended.elapsed().as_secs_f64()),
+        })
+    }
+
+    async fn serve(&self, document: &mut Document) -> anyhow::Result<Inference> {
+        let stage = Instant::now();
+        let step = self.progress.step("serve");
+        self.apply(INFERENCE_MANIFEST, "inference.yaml").await?;
+        let inference = self.inference_ready(&step).await?;
+        let status = inference.status.clone().unwrap_or_default();
+        document.endpoint = status.inference_endpoint.context("the Inference is ready but has no endpoint")?;
+        document.seconds.insert("serve", stage.elapsed().as_secs_f64());
+        let split = status.split.unwrap_or_default();
+        step.done(&format!("{} splits {split} between v1 and v2", document.endpoint));
+        Ok(inference)
+    }
+
+    async fn inference_ready(&self, step: &Step) -> anyhow::Result<Inference> {
+        let api: Api<Inference> = Api::namespaced(self.client.clone(), NAMESPACE);
+        waits::until(api, MODEL, self.timeout, waits::inference, |what| step.message(what)).await
+    }
+
+    async fn traffic(&self, client: &traffic::Client, document: &mut Document) -> anyhow::Result<()> {
+        let stage = Instant::now();
+        let mut tally = Tally::default();
+        let requests = traffic::plan(self.users, client.images(), self.seed);
+        let step = self.progress.bar("traffic", requests.len() as u64);
+        let mut done = 0;
+        client
+            .ask_all(requests, |answer| {
+                done += 1;
+                step.position(done);
+                match answer {
+                    Ok(answer) => tally.before(&answer),
+                    Err(error) => failed(&mut tally, &error),
+                }
+            })
+            .await;
+        step.done(&format!("{done} requests of {} users", self.users));
+        document.seconds.insert("traffic", stage.elapsed().as_secs_f64());
+
+        let stage = Instant::now();
+        let step = self.progress.step("reweight");
+        self.reweight(client, &mut tally, &step).await?;
+        document.seconds.insert("reweight", stage.elapsed().as_secs_f64());
+        let traffic = tally.traffic();
+        step.done(&format!(
+            "90/10 -> 50/50 under traffic: {} users moved, {} requests failed",
+            traffic.moved_on_reweight, traffic.errors
+        ));
+        document.arms = tally.arms();
+        document.traffic = Some(traffic);
+        Ok(())
+    }
+
+    /// Applies 50/50 while users go on, waits until the first of them moves, then asks once for every user.
+    async fn reweight(&self, client: &traffic::Client, tally: &mut Tally, step: &Step) -> anyhow::Result<()> {
+        let manifest = INFERENCE_MANIFEST
+            .replace("trafficWeight: 90", "trafficWeight: 50")
+            .replace("trafficWeight: 10", "trafficWeight: 50");
+        self.apply(&manifest, "inference.yaml").await?;
+        let once = traffic::plan_once(self.users, client.images(), self.seed);
+        let deadline = Instant::now() + REWEIGHT;
+        let before = tally.users_on(GROWN);
+        let mut moved = false;
+        for chunk in once.chunks(200).cycle() {
+            if moved || Instant::now() > deadline {
+                break;
+            }
+            client
+                .ask_all(chunk.to_vec(), |answer| match answer {
+                    Ok(answer) => {
+                        moved |= answer.arm == GROWN && !before.contains(&answer.user);
+                        tally.during(&answer, GROWN);
+                    }
+                    Err(error) => failed(tally, &error),
+                })
+                .await;
+        }
+        step.message("one request of every user under the new weights");
+        self.inference_ready(step).await?;
+        client
+            .ask_all(once, |answer| match answer {
+                Ok(answer) => tally.after(&answer, GROWN),
+                Err(error) => failed(tally, &error),
+            })
+            .await;
+        Ok(())
+    }
+
+    async fn apply(&self, manifest: &str, name: &str) -> anyhow::Result<()> {
+        let documents = parse_documents(manifest, &format!("examples/digits/manifests/{name}"))?;
+        apply_documents(&self.client, NAMESPACE, &documents, Mode { force: true, dry_run: false }).await?;
+        Ok(())
+    }
+}
+
+/// Sends to the Inference's endpoint, and knows its predictors by their digests.
+fn traffic_client(inference: &Inference, document: &Document) -> anyhow::Result<traffic::Client> {
+    let status = inference.status.clone().unwrap_or_default();
+    let arms: BTreeMap<String, String> = status
+        .predictor_statuses
+        .into_iter()
+        .filter_map(|predictor| {
+            let digest = predictor.model_digest?;
+            Some((digest.rsplit('@').next().unwrap_or_default().to_owned(), predictor.name))
+        })
+        .collect();
+    traffic::Client::new(&document.endpoint, MODEL, arms)
+}
+
+fn failed(tally: &mut Tally, error: &anyhow::Error) {
+    tracing::warn!(%error, "a request failed");
+    tally.error();
+}

@@ -1,0 +1,134 @@
+//! The summary that a newcomer reads at the end.
+
+use std::fmt::Write;
+
+use super::document::Document;
+
+/// How to look around and clean up afterwards.
+pub struct Hints<'a> {
+    pub data_dir: &'a str,
+    /// Whether the platform goes on after the summary.
+    pub stays: bool,
+    /// Whether it goes on in this process, until Ctrl-C.
+    pub foreground: bool,
+}
+
+/// Plain text, at most 100 columns.
+pub fn render(document: &Document, hints: &Hints<'_>) -> String {
+    let mut text = String::from("\n");
+    versions(document, &mut text);
+    traffic(document, &mut text);
+    next_steps(document, hints, &mut text);
+    text
+}
+
+fn versions(document: &Document, text: &mut String) {
+    push(text, "Published");
+    for version in &document.versions {
+        let megabytes = version.size_bytes as f64 / 1e6;
+        let seconds =
+            version.seconds_from_job_end.map_or_else(String::new, |s| format!(", {s:.1} s after the job's end"));
+        push(text, &format!("  {}  {megabytes:.1} MB{seconds}", version.name));
+        push(text, &format!("    {}", version.image));
+    }
+}
+
+fn traffic(document: &Document, text: &mut String) {
+    let Some(traffic) = &document.traffic else { return };
+    let users: u64 = traffic.users.values().sum();
+    push(text, "");
+    push(
+        text,
+        &format!("Traffic    {} requests of {users} users, held-out images drawn with replacement", traffic.requests),
+    );
+    push(text, "  arm    users        requests   accuracy   latency p50 / p95");
+    for arm in &document.arms {
+        let on_arm = traffic.users.get(&arm.name).copied().unwrap_or(0);
+        let share = 100.0 * on_arm as f64 / users.max(1) as f64;
+        let requests = traffic.requests_by_arm.get(&arm.name).copied().unwrap_or(0);
+        let latency = format!("{:.1} / {:.1} ms", arm.latency_ms.p50, arm.latency_ms.p95);
+        let accuracy = 100.0 * arm.accuracy;
+        push(
+            text,
+            &format!(
+                "  {:<6} {on_arm:<5}{:<8}{requests:<11}{:<11}{latency}",
+                arm.name,
+                format!("{share:.1} %"),
+                format!("{accuracy:.1} %")
+            ),
+        );
+    }
+    push(text, &format!("  failed requests {}, users on two arms {}", traffic.errors, traffic.sticky_violations));
+    push(
+        text,
+        &format!("  weights 90/10 -> 50/50: {} users moved, all into the arm that grew", traffic.moved_on_reweight),
+    );
+}
+
+fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
+    let total = document.seconds.get("total").copied().unwrap_or(0.0);
+    push(text, "");
+    push(
+        text,
+        &format!("Done in {total:.1} s, peak memory {} MB in all processes.", document.peak_rss_bytes / 1_000_000),
+    );
+    let flag = if hints.data_dir == ".modelway" { String::new() } else { format!(" --data-dir {}", hints.data_dir) };
+    if hints.stays {
+        push(text, "");
+        push(text, "Look around");
+        push(text, &format!("  modelway get inference{flag}"));
+        push(text, &format!("  kubectl --kubeconfig {}/kubeconfig get inference", hints.data_dir));
+        if !document.endpoint.is_empty() {
+            push(text, &format!("  curl {}/v2/models/digits", document.endpoint));
+        }
+        let how = if hints.foreground { "Ctrl-C here".to_owned() } else { format!("modelway down{flag}") };
+        push(text, &format!("Stop        {how}"));
+    } else {
+        push(text, "Everything it started has ended; its state is kept, and a second run goes on from there.");
+    }
+    push(text, &format!("Clean up    modelway down --purge{flag}"));
+}
+
+fn push(text: &mut String, line: &str) {
+    // Writing to a String cannot fail.
+    let _infallible = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{Arm, Latency, Traffic, Version};
+    use super::*;
+
+    #[test]
+    fn the_summary_names_split_accuracy_and_next_steps() {
+        let document = Document {
+            versions: vec![Version {
+                name: "mv-a".into(),
+                image: "r@sha256:1".into(),
+                size_bytes: 1_500_000,
+                seconds_from_job_end: Some(0.4),
+            }],
+            traffic: Some(Traffic {
+                requests: 10,
+                users: [("v1".to_owned(), 9), ("v2".to_owned(), 1)].into(),
+                moved_on_reweight: 3,
+                ..Traffic::default()
+            }),
+            arms: vec![Arm { name: "v1".into(), accuracy: 0.9, latency_ms: Latency { p50: 1.0, p95: 2.0 } }],
+            endpoint: "http://127.9.128.1:8080".into(),
+            ..Document::default()
+        };
+        let text = render(&document, &Hints { data_dir: ".modelway", stays: true, foreground: true });
+        for part in [
+            "mv-a  1.5 MB, 0.4 s",
+            "90.0 %",
+            "3 users moved",
+            "kubectl --kubeconfig .modelway/kubeconfig",
+            "Ctrl-C here",
+            "down --purge\n",
+        ] {
+            assert!(text.contains(part), "{text}\nlacks {part:?}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+    }
+}

@@ -1,0 +1,43 @@
+//! The flows of `modelway-tests` on `modelway up`.
+
+use modelway_tests::flows::{self, Flow};
+
+use crate::harness::Scratch;
+
+/// Runs one flow in a namespace of its own; the platform's log is in the failure.
+async fn run<F: AsyncFnOnce(&Flow) -> anyhow::Result<()>>(name: &str, flow: F) {
+    let scratch = Scratch::new();
+    let platform = scratch.up();
+    let outcome = async {
+        let context = Flow::new(platform.client().await, name).await?;
+        flow(&context).await
+    };
+    if let Err(error) = outcome.await {
+        panic!("{error:?}\nplatform log:\n{}", platform.log());
+    }
+}
+
+#[tokio::test]
+async fn two_jobs_become_a_split_that_reweights_and_rolls_without_loss() {
+    run("story", flows::publishes_serves_reweights_and_rolls).await;
+}
+
+#[tokio::test]
+async fn a_failed_job_is_no_version() {
+    run("failed", flows::a_failed_job_is_no_version).await;
+}
+
+#[tokio::test]
+async fn an_empty_output_is_no_version() {
+    run("empty", flows::an_empty_output_is_no_version).await;
+}
+
+#[tokio::test]
+async fn bad_inferences_say_what_is_wrong() {
+    run("bad", flows::bad_inferences_say_what_is_wrong).await;
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one() {
+    run("broken", flows::a_model_that_cannot_load_leaves_traffic_on_the_old_one).await;
+}

@@ -1,0 +1,9 @@
+//! The binary as its users run it.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod commands;
+mod faults;
+mod flows;
+mod harness;
+mod kill;
+mod quickstart;
