@@ -1,0 +1,66 @@
+//! `cargo xtask bench quickstart`: the quickstart's own figures, over several runs in fresh folders.
+
+use std::process::Command;
+
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+
+use crate::shell::{cargo, output, root, run};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// How often.
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+}
+
+/// Prints one JSON document: each number of the quickstart's document as `[minimum, median, maximum]`.
+pub fn quickstart(options: &Options) -> anyhow::Result<()> {
+    run("build", &mut cargo(&["build", "--release", "--quiet", "--package", "modelway"]))?;
+    let binary = root().join("target/release/modelway");
+    let mut runs = Vec::new();
+    for index in 0..options.runs {
+        let folder = std::env::temp_dir().join(format!("modelway-bench-{}-{index}", std::process::id()));
+        let mut command = Command::new(&binary);
+        command.args(["quickstart", "--output", "json", "--data-dir"]).arg(&folder);
+        let document = output(&mut command);
+        std::fs::remove_dir_all(&folder).ok();
+        let document: Value = serde_json::from_slice(&document?).context("the quickstart printed no JSON")?;
+        println!("run {}: {}", index + 1, document["seconds"]);
+        runs.push(numbers(&document));
+    }
+    println!("{:#}", summary(&runs));
+    Ok(())
+}
+
+/// Paths of all numbers in a document.
+fn numbers(document: &Value) -> Vec<(String, f64)> {
+    let mut found = Vec::new();
+    walk("", document, &mut found);
+    found
+}
+
+fn walk(path: &str, value: &Value, found: &mut Vec<(String, f64)>) {
+    match value {
+        Value::Number(number) => {
+            found.extend(number.as_f64().map(|number| (path.trim_start_matches('.').to_owned(), number)));
+        }
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| walk(&format!("{path}.{name}"), value, found)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(index, value)| walk(&format!("{path}[{index}]"), value, found));
+        }
+        _ => {}
+    }
+}
+
+fn summary(runs: &[Vec<(String, f64)>]) -> Value {
+    let mut result = Map::new();
+    for (path, _) in runs.first().into_iter().flatten() {
+        let mut values: Vec<f64> =
+            runs.iter().flatten().filter(|(name, _)| name == path).map(|(_, value)| *value).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.get(values.len() / 2).copied();
+        result.insert(path.clone(), json!([values.first(), middle, values.last()]));
+    }
+    Value::Object(result)
+}
