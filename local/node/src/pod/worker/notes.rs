@@ -143,7 +143,9 @@ impl Worker {
             (ProbeKind::Startup | ProbeKind::Liveness, _) => {}
             (ProbeKind::Readiness, verdict) => {
                 running.ready = verdict == Verdict::Passing;
-                running.not_ready = finding.failure.clone().filter(|_| !running.ready);
+                // A server that is still starting refuses connections: that is no reason yet, three counted failures are.
+                let is_told = |why: &Reason| verdict == Verdict::Failing || why.reason != "Unhealthy";
+                running.not_ready = finding.failure.clone().filter(|why| !running.ready && is_told(why));
             }
         }
         if let Some(why) = &finding.failure {
