@@ -4,6 +4,7 @@
 //! [`Platform::stop`], and whatever a killed predecessor left behind is swept first.
 
 pub mod data_dir;
+mod images;
 pub mod instance;
 mod loopback;
 mod platform;

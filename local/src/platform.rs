@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, DataDirError};
+use crate::images::OwnRegistry;
 use crate::instance::Instance;
 use crate::loopback::Block;
 use crate::pod_logs::NodeLogs;
@@ -28,9 +29,9 @@ const STOP_DEADLINE: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 pub struct PlatformOptions {
     pub data_dir: PathBuf,
-    /// None = the stored one, at first the default; 0 = any free one.
+    /// None = the stored one, at first the default; 0 = the stored one, at first any free one.
     pub api_port: Option<u16>,
-    /// None = the stored one, at first the default; 0 = any free one.
+    /// None = the stored one, at first the default; 0 = the stored one, at first any free one.
     pub registry_port: Option<u16>,
     /// Custom resource definitions to install.
     pub crds: Vec<Value>,
@@ -78,17 +79,14 @@ impl Platform {
     pub async fn start(options: PlatformOptions) -> Result<Self, PlatformError> {
         let data = DataDir::open(&options.data_dir)?;
         let stored = Settings::load(data.path())?;
-        let block = claim_block(stored.map(|settings| settings.loopback_block))?;
+        let block = claim_block(stored.as_ref().map(|settings| settings.loopback_block))?;
         let swept = sweep(data.path()).await?;
-        let (api_port, registry_port) = wanted_ports(&options, stored);
+        let (api_port, registry_port) = wanted_ports(&options, stored.as_ref());
         let api_listener = ports::listen(api_port, "--api-port").await?;
         let registry_listener = ports::listen(registry_port, "--registry-port").await?;
-        let settings = Settings {
-            api_port: port_of(&api_listener),
-            registry_port: port_of(&registry_listener),
-            loopback_block: block.number(),
-        };
-        if stored != Some(settings) {
+        let ports = (port_of(&api_listener), port_of(&registry_listener));
+        let settings = Settings::next(stored.as_ref(), ports.0, ports.1, block.number());
+        if stored.as_ref() != Some(&settings) {
             settings.save(data.path())?;
         }
         let registry = Registry::open(data.path().join("registry"))?;
@@ -105,7 +103,7 @@ impl Platform {
         };
         platform.start_servers(api_listener, registry_listener, registry);
         platform.start_controllers(&options);
-        let instance = Instance::of_this_process(settings.api_port, settings.registry_port, platform.kubeconfig());
+        let instance = Instance::of_this_process(ports.0, ports.1, platform.kubeconfig());
         instance.publish(platform.data.path())?;
         Ok(platform)
     }
@@ -126,8 +124,8 @@ impl Platform {
     }
 
     /// Ports and addresses in use.
-    pub fn settings(&self) -> Settings {
-        self.settings
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Processes of an earlier, killed platform that were ended at the start.
@@ -194,6 +192,8 @@ impl Platform {
             node.image.clone_from(&options.image);
             node.executable_args.clone_from(&options.shim_arguments);
             node.plain_http = vec![self.registry()];
+            let images = OwnRegistry::new(&self.settings.former_registry_ports, self.settings.registry_port);
+            node.image_source = Arc::new(images);
             let stop = self.pods.clone();
             self.tasks
                 .spawn(async move { modelway_node::run(node, stop).await.map_err(|error| part("the node", error)) });
@@ -209,9 +209,15 @@ fn port_of(listener: &TcpListener) -> u16 {
     listener.local_addr().map_or(0, |address| address.port())
 }
 
-fn wanted_ports(options: &PlatformOptions, stored: Option<Settings>) -> (u16, u16) {
-    let api = options.api_port.or(stored.map(|settings| settings.api_port)).unwrap_or(API_PORT);
-    let registry = options.registry_port.or(stored.map(|settings| settings.registry_port)).unwrap_or(REGISTRY_PORT);
+/// What the user says, else what is stored, else the default. "Any free one" is chosen once and stored.
+fn wanted_ports(options: &PlatformOptions, stored: Option<&Settings>) -> (u16, u16) {
+    let wanted = |given: Option<u16>, stored: Option<u16>, default: u16| match (given, stored) {
+        (Some(0) | None, Some(stored)) => stored,
+        (Some(given), _) => given,
+        (None, None) => default,
+    };
+    let api = wanted(options.api_port, stored.map(|settings| settings.api_port), API_PORT);
+    let registry = wanted(options.registry_port, stored.map(|settings| settings.registry_port), REGISTRY_PORT);
     (api, registry)
 }
 

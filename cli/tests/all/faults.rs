@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::harness::{Scratch, text};
+use crate::harness::{Scratch, eventually, text};
 
 #[test]
 fn a_taken_port_is_named_with_its_flag() {
@@ -51,4 +51,24 @@ fn without_a_platform_commands_say_how_to_start_one() {
         assert_eq!(output.status.code(), Some(5), "{all}");
         assert!(all.contains("modelway up"), "{all}");
     }
+}
+
+#[test]
+fn images_are_found_after_the_registry_got_another_port() {
+    let scratch = Scratch::new();
+    let quickstart = ["quickstart", "--first-answer", "--output", "json", "--api-port", "0", "--registry-port", "0"];
+    let output = scratch.run(&quickstart);
+    assert!(output.status.success(), "{}", text(&output));
+    // Nothing cached: the servers' images must be pulled again.
+    std::fs::remove_dir_all(scratch.data().join("images")).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let platform = scratch.up_with(&["--registry-port", &free.to_string()]);
+    // The stored status still says ready: what counts are running servers.
+    eventually("both servers run", || {
+        let running = scratch.leftovers();
+        let servers = running.iter().filter(|line| line.contains("runtime onnx")).count();
+        if servers >= 2 { Ok(()) } else { Err(format!("{running:#?}")) }
+    });
+    assert!(scratch.data().join("images").exists());
+    drop(platform);
 }

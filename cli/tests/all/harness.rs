@@ -39,10 +39,16 @@ impl Scratch {
 
     /// Starts `up` and waits until it is ready.
     pub fn up(&self) -> Platform {
+        self.up_with(&["--api-port", "0", "--registry-port", "0"])
+    }
+
+    /// Starts `up` with these flags and waits until it is ready.
+    pub fn up_with(&self, flags: &[&str]) -> Platform {
         let log = self.folder.path().join("platform.log");
         let file = std::fs::OpenOptions::new().create(true).append(true).open(&log).unwrap();
-        let mut command = self.command(&["up", "--api-port", "0", "--registry-port", "0"]);
-        let child = command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
+        let mut command = self.command(&["up"]);
+        let child =
+            command.args(flags).stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         let mut platform = Platform { child, data: self.data(), log };
         platform.wait_until_ready();
         platform
