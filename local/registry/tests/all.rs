@@ -201,7 +201,6 @@ async fn lists_repositories_and_pages() {
 /// Not a test by itself: the process that [`acknowledged_content_survives_kill_9`] kills. It serves the folder named in
 /// its environment and prints its address.
 #[tokio::test]
-#[ignore = "started by another test"]
 async fn server_to_be_killed() {
     let Some(dir) = std::env::var_os("REGISTRY_TEST_DIR") else { return };
     let registry = Registry::open(Path::new(&dir)).unwrap();
@@ -214,7 +213,7 @@ async fn server_to_be_killed() {
 
 fn spawn_server(dir: &Path) -> (std::process::Child, SocketAddr) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "server_to_be_killed", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "server_to_be_killed", "--nocapture", "--test-threads=1"])
         .env("REGISTRY_TEST_DIR", dir)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

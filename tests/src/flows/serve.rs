@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use modelway_api::{Inference, Model, ModelVersion};
 
@@ -24,6 +25,7 @@ pub async fn publishes_serves_reweights_and_rolls(flow: &Flow) -> anyhow::Result
     ensure!(percents(&inference) == [90, 10], "percents {:?}", percents(&inference));
     let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
     reweights(flow, &endpoint, &digests).await?;
+    routers_roll(flow, &endpoint).await?;
     rolls(flow, &endpoint, &digests).await
 }
 
@@ -76,6 +78,33 @@ async fn reweights(flow: &Flow, endpoint: &str, [v1, v2]: &[String; 2]) -> anyho
     let moved = after.users_on(v2).difference(&before.users_on(v2)).count();
     // Expected: 40 % of 300. Four deviations of the binomial either side.
     ensure!((86..=154).contains(&moved), "{moved} users moved into the grown arm");
+    Ok(())
+}
+
+/// The routers get new pods; the URL and everybody who uses it stay.
+async fn routers_roll(flow: &Flow, endpoint: &str) -> anyhow::Result<()> {
+    let router = ListParams::default().labels("app.kubernetes.io/component=router");
+    let names = async || -> anyhow::Result<Vec<String>> {
+        let pods = flow.api::<Pod>().list(&router).await?;
+        Ok(pods.items.into_iter().filter_map(|pod| pod.metadata.name).collect())
+    };
+    let before = names().await?;
+    let load = Load::start(endpoint, "digits", USERS, 4)?;
+    flow.apply(&format!("{INFERENCE}  router:\n    resources:\n      requests: {{cpu: 10m}}\n")).await?;
+    let start = Instant::now();
+    loop {
+        let now = names().await?;
+        if !now.is_empty() && now.iter().all(|name| !before.contains(name)) {
+            break;
+        }
+        ensure!(start.elapsed() < Duration::from_secs(90), "the routers did not roll: {before:?} -> {now:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let report = load.stop().await?;
+    ensure!(report.failures.is_empty(), "failed requests: {:?}", report.failures);
+    let ready = flow.ready("digits").await?;
+    let after = ready.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    ensure!(after == endpoint, "the URL changed from {endpoint} to {after}");
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! Programs for containers and for the crash test, inside the test binary: it starts itself with `--ignored --exact`.
+//! Programs for containers and for the crash test, inside the test binary: it starts itself with `--exact`. Without their
+//! variables they return at once.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,15 +12,15 @@ use crate::platform::Platform;
 /// The command line that runs one of the roles below.
 pub fn command(role: &str) -> Value {
     let own = std::env::current_exe().unwrap();
-    json!([own, "--ignored", "--exact", format!("roles::{role}"), "--nocapture"])
+    json!([own, "--exact", format!("roles::{role}"), "--nocapture"])
 }
 
 /// Answers HTTP requests at `LISTEN`: 200, or 503 while the file `SICK` exists.
 #[test]
-#[ignore = "a role, not a test"]
 fn http_server() {
     let sick = PathBuf::from(std::env::var("SICK").unwrap_or_else(|_| "/nonexistent".to_owned()));
-    let socket = TcpListener::bind(std::env::var("LISTEN").unwrap()).unwrap();
+    let Ok(address) = std::env::var("LISTEN") else { return };
+    let socket = TcpListener::bind(address).unwrap();
     for stream in socket.incoming() {
         let mut stream = stream.unwrap();
         let _ = stream.read(&mut [0; 4096]);
@@ -30,9 +31,8 @@ fn http_server() {
 
 /// A whole platform on `DATA`, until it is killed.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a role, not a test"]
 async fn platform() {
-    let data = PathBuf::from(std::env::var("DATA").unwrap());
+    let Some(data) = std::env::var_os("DATA").map(PathBuf::from) else { return };
     let _platform = Platform::start_on(&data, |_| {}).await;
     std::future::pending::<()>().await;
 }
