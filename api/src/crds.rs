@@ -1,6 +1,8 @@
 //! The custom resource definitions, as objects and as the chart's files.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
 use kube::CustomResourceExt;
 
 use crate::{Inference, Model, ModelVersion, RouteTable};
@@ -11,8 +13,24 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     for crd in &mut crds {
         let annotations = crd.metadata.annotations.get_or_insert_default();
         annotations.insert("helm.sh/resource-policy".to_owned(), "keep".to_owned());
+        for version in &mut crd.spec.versions {
+            version.schema.iter_mut().filter_map(|schema| schema.open_api_v3_schema.as_mut()).for_each(drop_nulls);
+        }
     }
     crds
+}
+
+/// Null means absent: the server drops nulls of fields that are not nullable. Kept, they would be no value of an
+/// enumeration, and present to `has()` in rules.
+fn drop_nulls(schema: &mut JSONSchemaProps) {
+    schema.nullable = None;
+    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(drop_nulls);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        drop_nulls(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        drop_nulls(values);
+    }
 }
 
 /// The chart's `templates/crds/`: file name and text, in a fixed order.
@@ -92,6 +110,11 @@ mod tests {
             let committed = std::fs::read_to_string(format!("{folder}{name}")).unwrap_or_default();
             assert_eq!(committed, text, "{name} is stale: run `cargo xtask generate`");
         }
+    }
+
+    #[test]
+    fn null_means_absent() {
+        assert!(crd_yaml().iter().all(|(_, text)| !text.contains("nullable")));
     }
 
     #[test]

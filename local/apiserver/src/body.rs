@@ -50,17 +50,34 @@ pub fn unsupported(found: &str, accepted: &[&str]) -> ApiError {
 }
 
 pub fn json(bytes: &[u8]) -> Result<Value, ApiError> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let value = serde_json::from_slice(bytes).map_err(|error| {
         let line = error.line();
         let column = error.column();
         ApiError::bad_request(format!("the request body is not valid JSON at line {line}, column {column}: {error}"))
-    })
+    })?;
+    Ok(with_whole_numbers(value))
 }
 
 /// YAML is a superset of JSON, so this reads both.
 pub fn yaml(bytes: &[u8]) -> Result<Value, ApiError> {
-    serde_saphyr::from_slice(bytes)
-        .map_err(|error| ApiError::bad_request(format!("the request body is not valid YAML: {error}")))
+    let value = serde_saphyr::from_slice(bytes)
+        .map_err(|error| ApiError::bad_request(format!("the request body is not valid YAML: {error}")))?;
+    Ok(with_whole_numbers(value))
+}
+
+/// As Go writes them: `4.0` is `4`.
+fn with_whole_numbers(mut value: Value) -> Value {
+    match &mut value {
+        Value::Number(number) if number.is_f64() => {
+            if let Ok(whole) = number.as_f64().unwrap_or(f64::NAN).to_string().parse::<i64>() {
+                *number = whole.into();
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|item| *item = with_whole_numbers(item.take())),
+        Value::Object(map) => map.values_mut().for_each(|item| *item = with_whole_numbers(item.take())),
+        _ => {}
+    }
+    value
 }
 
 #[cfg(test)]
@@ -73,6 +90,12 @@ mod tests {
         assert!(error.message.contains("line 1"), "{}", error.message);
         let error = yaml(b"a: [1\nb: 2").unwrap_err();
         assert!(error.message.contains("line"), "{}", error.message);
+    }
+
+    #[test]
+    fn whole_numbers_are_integers() {
+        let value = json(b"[4.0, 4.5, -0.0, 1e3, 1e30, {\"a\": 2.0}]").unwrap();
+        assert_eq!(value.to_string(), "[4,4.5,0,1000,1e+30,{\"a\":2}]");
     }
 
     #[test]

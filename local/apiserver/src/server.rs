@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::kinds::{KindSet, ResourceKind};
@@ -71,12 +72,16 @@ pub struct ApiServer {
 
 impl ApiServer {
     /// Opens the data folder and starts the server's own work on the current runtime.
+    ///
+    /// Waits for a moment when an earlier server is just letting go of the folder. On a runtime with one thread that
+    /// server cannot go on meanwhile, and the folder stays in use.
     pub fn open(options: Options) -> Result<Self, OpenError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
+        let runtime = Handle::try_current().map_err(|_| OpenError::NoRuntime)?;
         let builtin = builtin_kinds();
         let kinds = KindSet::new(builtin.iter().cloned());
         let Options { data_dir, events_kept } = options;
-        let store = Store::open_keeping(&data_dir.join(STORE_FILE), first_namespaces(&kinds)?, events_kept)?;
+        let (path, seeds) = (data_dir.join(STORE_FILE), first_namespaces(&kinds)?);
+        let store = blocking(&runtime, || Store::open_keeping(&path, seeds, events_kept))?;
         let pki = Pki::open(&data_dir, SystemTime::now())?;
         let shutdown = CancellationToken::new();
         let core = Arc::new(Core {
@@ -131,6 +136,14 @@ impl ApiServer {
             }
         }
         Ok(())
+    }
+}
+
+/// Lets the runtime's other work go on elsewhere, where there are more threads.
+fn blocking<T>(runtime: &Handle, work: impl FnOnce() -> T) -> T {
+    match runtime.runtime_flavor() {
+        RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

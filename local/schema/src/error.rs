@@ -17,6 +17,8 @@ pub enum FieldErrorKind {
     Forbidden,
     /// A list element occurs twice.
     Duplicate,
+    /// What the value names is not there.
+    NotFound,
     /// A string is too long.
     TooLong,
     /// A list or map has too many elements.
@@ -33,6 +35,7 @@ impl FieldErrorKind {
             Self::TypeInvalid => "FieldValueTypeInvalid",
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
+            Self::NotFound => "FieldValueNotFound",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::node::{Node, Type};
+use crate::node::Node;
 use crate::path;
 
 /// Drops unknown fields; returns their paths in the order of the object.
@@ -15,8 +15,8 @@ pub(crate) fn prune(node: &Node, value: &mut Value) -> Vec<String> {
 fn walk(node: &Node, value: &mut Value, at: &str, dropped: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
-            // A scalar's or a list's node says nothing about fields; validation reports the wrong type.
-            let open = node.keeps_unknown() || node.additional.is_some() || node.kind != Type::Object;
+            // A scalar's or a list's node knows no fields; validation reports the wrong type.
+            let open = node.keeps_unknown() || node.additional.is_some();
             if !open {
                 map.retain(|name, _| {
                     let known = node.declares(name);

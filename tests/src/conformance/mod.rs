@@ -8,6 +8,7 @@ mod builtins;
 mod definitions;
 mod deletion;
 mod lists;
+pub mod manifests;
 mod namespaces;
 mod objects;
 mod owners;
@@ -121,4 +122,7 @@ cases! {
         taken_names_are_not_accepted,
         deletion_removes_the_objects,
         bad_schemas_are_refused;
+    manifests:
+        good_manifests_are_taken,
+        bad_manifests_say_what_is_wrong;
 }

@@ -8,5 +8,5 @@ use super::runner;
 async fn embedded_api_conforms() {
     let folder = tempfile::tempdir().unwrap();
     let server = ApiServer::open(Options::new(folder.path())).unwrap();
-    runner::judge(&runner::run_all(|| server.client("default")).await);
+    runner::judge(&runner::run_all(|| server.client("default"), |_, _| Box::pin(async {})).await);
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
@@ -22,22 +23,31 @@ pub struct Outcome {
     pub failure: Option<String>,
 }
 
+/// Waits until a new namespace can be worked in.
+pub type Ready = fn(Client, String) -> BoxFuture<'static, ()>;
+
 /// Every case, in the order of the table of cases.
-pub async fn run_all(client: impl Fn() -> Client) -> Vec<Outcome> {
-    stream::iter(CASES).map(|(name, case)| run(client(), name, *case)).buffered(PARALLEL).collect().await
+pub async fn run_all(client: impl Fn() -> Client, ready: Ready) -> Vec<Outcome> {
+    stream::iter(CASES).map(|(name, case)| run(client(), name, *case, ready)).buffered(PARALLEL).collect().await
 }
 
-async fn run(client: Client, name: &'static str, case: Case) -> Outcome {
+async fn run(client: Client, name: &'static str, case: Case, ready: Ready) -> Outcome {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    // Long enough to tell cases apart, short enough for a label with the case's own endings.
-    let short: String = name.replace("::", "-").replace('_', "-").chars().take(40).collect();
-    let metadata = ObjectMeta { generate_name: Some(format!("c-{short}-")), ..ObjectMeta::default() };
-    let object = Namespace { metadata, ..Namespace::default() };
-    let made = namespaces.create(&PostParams::default(), &object).await.unwrap();
-    let namespace = made.metadata.name.unwrap();
+    let namespace = namespace(&client, name).await;
+    ready(client.clone(), namespace.clone()).await;
     let ended = AssertUnwindSafe(case(client, namespace.clone())).catch_unwind().await;
     let _ = namespaces.delete(&namespace, &DeleteParams::default()).await;
     Outcome { case: name, failure: ended.err().map(|panic| text(panic.as_ref())) }
+}
+
+/// A new namespace whose name tells what it is for.
+pub async fn namespace(client: &Client, purpose: &str) -> String {
+    // Short enough for a label with the case's own endings.
+    let short: String = purpose.replace("::", "-").replace('_', "-").chars().take(40).collect();
+    let metadata = ObjectMeta { generate_name: Some(format!("c-{short}-")), ..ObjectMeta::default() };
+    let object = Namespace { metadata, ..Namespace::default() };
+    let made = Api::<Namespace>::all(client.clone()).create(&PostParams::default(), &object).await.unwrap();
+    made.metadata.name.unwrap()
 }
 
 fn text(panic: &(dyn Any + Send)) -> String {

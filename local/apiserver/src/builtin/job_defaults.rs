@@ -34,6 +34,7 @@ fn numbers(spec: &mut Map<String, Value>) {
         set(spec, "completions", 1);
         set(spec, "parallelism", 1);
     }
+    set(spec, "manualSelector", false);
     let per_index = spec.contains_key("backoffLimitPerIndex");
     set(spec, "backoffLimit", if per_index { i32::MAX } else { 6 });
 }

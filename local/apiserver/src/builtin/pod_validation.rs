@@ -113,7 +113,12 @@ fn container(path: &str, container: &Value, volumes: &[Value]) -> Vec<FieldError
 fn ports(path: &str, ports: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, port) in ports.iter().enumerate() {
-        errors.extend(port_number(&format!("{path}[{index}].containerPort"), &port["containerPort"]));
+        let place = format!("{path}[{index}].containerPort");
+        if port["containerPort"] == 0 {
+            errors.push(required(place, ""));
+        } else {
+            errors.extend(port_number(&place, &port["containerPort"]));
+        }
         errors.extend(one_of(format!("{path}[{index}].protocol"), &port["protocol"], &["SCTP", "TCP", "UDP"]));
         let name = &port["name"];
         if let Some(text) = name.as_str().filter(|text| !text.is_empty()) {
@@ -189,7 +194,7 @@ fn mounts(path: &str, mounts: &[Value], volumes: &[Value]) -> Vec<FieldError> {
         if name.as_str().is_none_or(str::is_empty) {
             errors.push(required(format!("{place}.name"), ""));
         } else if !volumes.iter().any(|volume| volume["name"] == *name) {
-            let kind = modelway_schema::FieldErrorKind::Invalid;
+            let kind = modelway_schema::FieldErrorKind::NotFound;
             errors.push(error(format!("{place}.name"), kind, format!("Not found: {name}")));
         }
         let at = &mount["mountPath"];

@@ -1,6 +1,5 @@
 //! The `SQLite` file: objects, the history that watches replay, and the revision counter.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, params};
 
 use super::hub::{Event, EventKind};
+use super::lock::Lock;
 use super::object::{Key, Object};
 
 /// Version of the tables below, kept in the file as `user_version`.
@@ -52,7 +52,8 @@ pub enum DiskError {
 pub struct Disk {
     connection: Connection,
     path: PathBuf,
-    _lock: File,
+    // After the connection, so that the next holder finds a closed file.
+    _lock: Lock,
 }
 
 /// What was found in the file.
@@ -168,13 +169,12 @@ impl HistoryReader {
     }
 }
 
-fn lock(path: &Path) -> Result<File, DiskError> {
+fn lock(path: &Path) -> Result<Lock, DiskError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let failed = |source| DiskError::Folder { path: folder.to_owned(), source };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let lock = File::create(path.with_extension("lock")).map_err(failed)?;
-    lock.try_lock().map_err(|_| DiskError::InUse { path: path.to_owned() })?;
-    Ok(lock)
+    let lock = Lock::take(&path.with_extension("lock")).map_err(failed)?;
+    lock.ok_or_else(|| DiskError::InUse { path: path.to_owned() })
 }
 
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {

@@ -6,6 +6,7 @@
 mod disk;
 mod hub;
 mod index;
+mod lock;
 mod object;
 mod retention;
 mod writer;

@@ -54,7 +54,7 @@ pub(super) fn complete(request: &Request, mut value: Value) -> Result<Value, Api
     if !meta::text(&value, "resourceVersion").is_empty() {
         return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
     }
-    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"] {
+    for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
         meta::set(&mut value, field, None);
     }
     meta::set(&mut value, "uid", Some(uuid::Uuid::new_v4().to_string().into()));

@@ -56,26 +56,19 @@ enum Outcome {
 }
 
 impl DeleteOptions {
-    /// Reads the body when there is one; parameters fill what it leaves open.
+    /// Reads the body when there is one, else the parameters: as in Kubernetes, a body stands alone.
     pub fn read(body: Option<Value>, parameters: &Parameters) -> Result<Self, ApiError> {
-        let mut options: Self = match body {
-            None => Self::default(),
-            Some(body) => serde_json::from_value(body)
-                .map_err(|error| ApiError::bad_request(format!("cannot read the DeleteOptions: {error}")))?,
-        };
-        if options.grace_period_seconds.is_none() {
-            options.grace_period_seconds =
-                parameters.number("gracePeriodSeconds")?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
+        if let Some(body) = body {
+            return serde_json::from_value(body)
+                .map_err(|error| ApiError::bad_request(format!("cannot read the DeleteOptions: {error}")));
         }
-        if options.propagation_policy.is_none()
-            && let Some(policy) = parameters.text("propagationPolicy")
-        {
-            options.propagation_policy = Some(policy_of(policy)?);
-        }
-        if parameters.dry_run()? {
-            options.dry_run = Some(vec!["All".to_owned()]);
-        }
-        Ok(options)
+        let grace = parameters.number("gracePeriodSeconds")?;
+        Ok(Self {
+            grace_period_seconds: grace.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+            propagation_policy: parameters.text("propagationPolicy").map(policy_of).transpose()?,
+            dry_run: parameters.dry_run()?.then(|| vec!["All".to_owned()]),
+            ..Self::default()
+        })
     }
 
     fn is_dry_run(&self) -> bool {

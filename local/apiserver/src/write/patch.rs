@@ -71,7 +71,7 @@ fn wanted(request: &Request, name: &str, patch: &Patch, old: &Value) -> Result<W
     prepare::envelope(request, &mut value)?;
     check_name(name, &value)?;
     let warnings = prepare::prune(request, &mut value)?;
-    Ok(Wanted { value, warnings, tracked: false })
+    Ok(Wanted { value, warnings, tracked: false, patched: true })
 }
 
 fn refused(request: &Request, name: &str, error: &PatchError) -> ApiError {
@@ -148,7 +148,7 @@ fn merged(request: &Request, applied: &Value, old: &Value, warnings: &[String]) 
     if uid.is_some() {
         meta::set(&mut value, "uid", uid);
     }
-    Ok(Wanted { value, warnings: warnings.to_vec(), tracked: true })
+    Ok(Wanted { value, warnings: warnings.to_vec(), tracked: true, patched: false })
 }
 
 async fn created(core: &Core, request: &Request, applied: &Value) -> Result<Value, ApiError> {

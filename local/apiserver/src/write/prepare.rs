@@ -1,6 +1,7 @@
 //! What every new state of an object goes through: pruning, defaults, validation, generation.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use modelway_schema::{FieldError, FieldErrorKind};
 use serde_json::Value;
 
 use super::{Part, Request};
@@ -107,14 +108,37 @@ pub fn validate(kind: &ResourceKind, value: &Value, old: Option<&Value>) -> Resu
     if old.is_none_or(|old| old["metadata"] != value["metadata"]) {
         causes.extend(names::check_metadata(&value["metadata"], NameRule::of(&kind.group, &kind.kind)));
     }
-    for error in kind.schema.validate(value, old) {
-        causes.push(Cause::new(error.kind.reason(), error.message, error.path));
+    let mut errors = kind.schema.validate(value, old);
+    if !strategy::is_custom(kind) {
+        if old.is_none() {
+            check_types(kind, &errors)?;
+        }
+        errors.iter_mut().for_each(name_by_key);
     }
+    causes.extend(errors.into_iter().map(|error| Cause::new(error.kind.reason(), error.message, error.path)));
     // The kind's own rules rely on right types.
     if causes.is_empty() {
         causes.extend(strategy::validate(kind, value, old));
     }
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind, meta::name(value), &causes)) }
+}
+
+/// A new object of a built-in kind with wrong types cannot even be read.
+fn check_types(kind: &ResourceKind, errors: &[FieldError]) -> Result<(), ApiError> {
+    let Some(error) = errors.iter().find(|error| error.kind == FieldErrorKind::TypeInvalid) else { return Ok(()) };
+    let ResourceKind { kind, version, .. } = kind;
+    Err(ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}")))
+}
+
+/// Duplicates in maps of built-in kinds are named by their key: `containers[1].name`.
+fn name_by_key(error: &mut FieldError) {
+    let keys = error.message.strip_prefix("Duplicate value: ").map(serde_json::from_str::<Value>);
+    if let Some(Ok(Value::Object(keys))) = keys
+        && let (1, Some((key, value))) = (keys.len(), keys.iter().next())
+    {
+        error.path = format!("{}.{key}", error.path);
+        error.message = format!("Duplicate value: {value}");
+    }
 }
 
 /// Keeps the generation, or raises it when the desired state changed.

@@ -6,6 +6,7 @@ use modelway_schema::apply::{self, Operation};
 use serde_json::Value;
 
 use super::{ATTEMPTS, Part, Request, Written, check_size, live, prepare};
+use crate::kinds::ResourceKind;
 use crate::status::{ApiError, Cause};
 use crate::store::{Change, Object, Write, WriteError};
 use crate::{Core, crds, meta, strategy, versions};
@@ -16,11 +17,13 @@ pub(super) struct Wanted {
     pub warnings: Vec<String>,
     /// Managed fields are already those of the new state.
     pub tracked: bool,
+    /// Made of the old state: its uid is no precondition but a field that cannot be changed.
+    pub patched: bool,
 }
 
 impl From<Value> for Wanted {
     fn from(value: Value) -> Self {
-        Self { value, warnings: Vec::new(), tracked: false }
+        Self { value, warnings: Vec::new(), tracked: false, patched: false }
     }
 }
 
@@ -29,8 +32,10 @@ pub async fn replace(core: &Core, request: &Request, name: &str, mut value: Valu
     prepare::envelope(request, &mut value)?;
     check_name(name, &value)?;
     let warnings = prepare::prune(request, &mut value)?;
-    mutate(core, request, name, |_| Ok(Wanted { value: value.clone(), warnings: warnings.clone(), tracked: false }))
-        .await
+    mutate(core, request, name, |_| {
+        Ok(Wanted { value: value.clone(), warnings: warnings.clone(), tracked: false, patched: false })
+    })
+    .await
 }
 
 pub(super) fn check_name(name: &str, value: &Value) -> Result<(), ApiError> {
@@ -52,7 +57,7 @@ pub(super) async fn mutate(
         let current = live(core, request, name)?;
         let old = versions::shown(&current, &request.kind);
         let wanted = change(&old)?;
-        let bound = check_preconditions(request, name, &wanted.value, &old)?;
+        let bound = check_preconditions(request, name, &wanted, &old)?;
         let warnings = wanted.warnings.clone();
         let new = complete(request, wanted, &old)?;
         match store(core, request, &current, new, &old).await {
@@ -65,17 +70,18 @@ pub(super) async fn mutate(
 }
 
 /// Whether the request is bound to a revision; an error when it, or the uid, is another one.
-fn check_preconditions(request: &Request, name: &str, new: &Value, old: &Value) -> Result<bool, ApiError> {
+fn check_preconditions(request: &Request, name: &str, wanted: &Wanted, old: &Value) -> Result<bool, ApiError> {
+    let new = &wanted.value;
     let (uid, live_uid) = (meta::text(new, "uid"), meta::text(old, "uid"));
-    if !uid.is_empty() && uid != live_uid {
+    if !wanted.patched && !uid.is_empty() && uid != live_uid {
         let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
         return Err(ApiError::conflict(&request.kind, name, &why));
     }
-    let wanted = meta::text(new, "resourceVersion");
-    if wanted.is_empty() || wanted == "0" {
+    let revision = meta::text(new, "resourceVersion");
+    if revision.is_empty() || revision == "0" {
         return Ok(false);
     }
-    if wanted != meta::text(old, "resourceVersion") {
+    if revision != meta::text(old, "resourceVersion") {
         return Err(ApiError::stale(&request.kind, name));
     }
     Ok(true)
@@ -95,6 +101,7 @@ fn complete(request: &Request, wanted: Wanted, old: &Value) -> Result<Value, Api
     } else if kind.status_subresource {
         meta::copy(&mut value, old, "status");
     }
+    check_metadata(kind, &value, old)?;
     restore_metadata(&mut value, old);
     prepare::set_generation(request, &mut value, old);
     prepare::default(kind, &mut value);
@@ -106,6 +113,19 @@ fn complete(request: &Request, wanted: Wanted, old: &Value) -> Result<Value, Api
     }
     check_size(&value)?;
     Ok(value)
+}
+
+/// Refuses what Kubernetes refuses to change; the rest is restored in silence.
+fn check_metadata(kind: &ResourceKind, value: &Value, old: &Value) -> Result<(), ApiError> {
+    let terminating = meta::is_terminating(old);
+    let changed = |field: &&str| {
+        let new = &value["metadata"][*field];
+        !new.is_null() && *new != old["metadata"][*field] && !(terminating && *field == "deletionTimestamp")
+    };
+    let fields = ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"].into_iter().filter(changed);
+    let cause = |field| Cause::invalid(&format!("metadata.{field}"), &value["metadata"][field], "field is immutable");
+    let causes: Vec<Cause> = fields.map(cause).collect();
+    if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(kind, meta::name(value), &causes)) }
 }
 
 /// Metadata that no client can change.
@@ -129,7 +149,7 @@ fn restore_metadata(value: &mut Value, old: &Value) {
     }
 }
 
-fn check_finalizers(kind: &crate::kinds::ResourceKind, value: &Value, old: &Value) -> Result<(), ApiError> {
+fn check_finalizers(kind: &ResourceKind, value: &Value, old: &Value) -> Result<(), ApiError> {
     if !meta::is_terminating(old) {
         return Ok(());
     }

@@ -65,6 +65,17 @@ async fn kinds_objects_and_watches_survive() {
     assert!(again.metadata.resource_version.unwrap().parse::<u64>().unwrap() > newest);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_servers_folder_opens_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..5 {
+        let server = ApiServer::open(Options::new(folder.path())).unwrap();
+        let maps: Api<ConfigMap> = Api::default_namespaced(server.client("default"));
+        assert!(maps.get_opt("none").await.unwrap().is_none());
+        server.shutdown();
+    }
+}
+
 #[tokio::test]
 async fn watches_below_the_kept_events_are_gone() {
     let folder = tempfile::tempdir().unwrap();

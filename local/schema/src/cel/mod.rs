@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::error::{FieldError, FieldErrorKind};
 use crate::node::{Node, Type};
 use crate::path;
+use crate::validate::message;
 
 pub(crate) use rule::Rule;
 
@@ -49,12 +50,15 @@ fn broken_rules(node: &Node, value: &Value, old: Option<&Value>, at: &str) -> Ve
                 continue;
             }
             if cost::too_high(rule.loops, value) {
-                errors.push(error(node.kind, rule, at, &format!("call cost exceeds limit for rule: {}", rule.text)));
+                let text = format!("call cost exceeds limit for rule: {}", rule.text);
+                errors.push(failure(node.kind, at, &text));
                 continue;
             }
             bind_old(&mut scope, rule, old.as_ref());
-            if let Some(message) = broken(rule, &scope) {
-                errors.push(error(node.kind, rule, at, &message));
+            match broken(rule, &scope) {
+                Ok(None) => {}
+                Ok(Some(message)) => errors.push(error(value, rule, at, &message)),
+                Err(text) => errors.push(failure(node.kind, at, &text)),
             }
         }
     });
@@ -71,25 +75,29 @@ fn bind_old(scope: &mut Context<'_>, rule: &Rule, old: Option<&CelValue>) {
     scope.add_variable_from_value("oldSelf", bound);
 }
 
-/// The message when the rule does not hold.
-fn broken(rule: &Rule, scope: &Context<'_>) -> Option<String> {
+/// The message when the rule does not hold; an error when it cannot be evaluated.
+fn broken(rule: &Rule, scope: &Context<'_>) -> Result<Option<String>, String> {
     match rule.program.execute(scope) {
-        Ok(CelValue::Bool(true)) => None,
-        Ok(CelValue::Bool(false)) => Some(message(rule, scope)),
-        Ok(_) => Some(format!("rule must evaluate to true or false: {}", rule.text)),
-        Err(failure) => Some(format!("{} evaluating rule: {}", reason(&failure), fixed_message(rule))),
+        Ok(CelValue::Bool(true)) => Ok(None),
+        Ok(CelValue::Bool(false)) => Ok(Some(wording(rule, scope))),
+        Ok(_) => Err(format!("rule must evaluate to true or false: {}", rule.text)),
+        Err(failure) => {
+            let named = rule.message.as_deref().unwrap_or(&rule.text);
+            Err(format!("{} evaluating rule: {}", reason(&failure), named.trim()))
+        }
     }
 }
 
 fn reason(failure: &ExecutionError) -> String {
     match failure {
         ExecutionError::NoSuchKey(name) => format!("no such key: {name}"),
+        ExecutionError::IndexOutOfBounds(CelValue::Int(index)) => format!("index out of bounds: {index}"),
         // The other texts can hold the whole object.
         other => other.to_string().chars().take(200).collect(),
     }
 }
 
-fn message(rule: &Rule, scope: &Context<'_>) -> String {
+fn wording(rule: &Rule, scope: &Context<'_>) -> String {
     let computed = rule.message_program.as_ref().and_then(|program| program.execute(scope).ok());
     match computed {
         Some(CelValue::String(text)) if !text.trim().is_empty() && !text.contains('\n') => text.trim().to_owned(),
@@ -101,17 +109,27 @@ fn fixed_message(rule: &Rule) -> String {
     rule.message.clone().unwrap_or_else(|| format!("failed rule: {}", rule.text))
 }
 
-fn error(kind: Type, rule: &Rule, at: &str, text: &str) -> FieldError {
-    let word = kind.word();
+/// A rule that does not hold; objects and lists are not shown.
+fn error(value: &Value, rule: &Rule, at: &str, text: &str) -> FieldError {
+    let shown = match value {
+        Value::Object(_) | Value::Array(_) => String::new(),
+        scalar => format!(": {}", message::shown(scalar)),
+    };
     let message = match rule.reason {
         FieldErrorKind::Required => format!("Required value: {text}"),
         FieldErrorKind::Forbidden => format!("Forbidden: {text}"),
-        FieldErrorKind::Duplicate => format!("Duplicate value: \"{word}\""),
-        _ => format!("Invalid value: \"{word}\": {text}"),
+        FieldErrorKind::Duplicate => format!("Duplicate value{shown}"),
+        _ => format!("Invalid value{shown}: {text}"),
     };
     let path = match &rule.field_path {
         Some(below) => rule::join(at, below),
         None => path::shown(at),
     };
     FieldError { path, kind: rule.reason, message }
+}
+
+/// A rule that cannot be evaluated.
+fn failure(kind: Type, at: &str, text: &str) -> FieldError {
+    let message = format!("Invalid value: \"{}\": {text}", kind.word());
+    FieldError { path: path::shown(at), kind: FieldErrorKind::Invalid, message }
 }

@@ -5,10 +5,14 @@ use serde_json::{Number, Value};
 use super::message;
 use crate::checks::{Bound, Checks};
 use crate::error::FieldError;
+use crate::format::Format;
 use crate::node::Type;
 use crate::path;
 
-/// Whether the value has the type; whole floats are integers, as in Go's decoder.
+/// Floats up to here are exact.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// Whether the value has the type; whole floats are integers while they are exact.
 pub(super) fn has_type(kind: Type, value: &Value) -> bool {
     match kind {
         Type::Any => true,
@@ -23,8 +27,19 @@ pub(super) fn has_type(kind: Type, value: &Value) -> bool {
 }
 
 fn is_integer(value: &Value) -> bool {
-    let whole = |number: &Number| number.as_f64().is_some_and(|float| float.fract() == 0.0);
-    value.as_number().is_some_and(|number| number.is_i64() || number.is_u64() || whole(number))
+    let whole = |number: &Number| number.as_f64().is_some_and(|float| float.fract() == 0.0 && float.abs() <= MAX_EXACT);
+    value.as_number().is_some_and(|number| number.is_i64() || whole(number))
+}
+
+/// Appends an error when an integer's value does not fit its format.
+pub(super) fn range(checks: &Checks, value: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let fits = match (checks.format, value.as_i64()) {
+        (Some(Format::Int32), Some(integer)) => i32::try_from(integer).is_ok(),
+        _ => is_integer(value),
+    };
+    if !fits {
+        errors.push(message::out_of_range(at, checks.format));
+    }
 }
 
 /// Appends what is wrong with the value.
@@ -32,12 +47,11 @@ pub(super) fn check(checks: &Checks, value: &Value, at: &str, errors: &mut Vec<F
     if let Some(kind) = checks.kind
         && !has_type(kind, value)
     {
-        errors.push(message::wrong_type(at, kind, value));
+        errors.push(message::wrong_type(at, kind, checks.format, value));
+        enumeration(checks, value, at, errors);
         return;
     }
-    if !checks.enumeration.is_empty() && !checks.enumeration.iter().any(|known| same(known, value)) {
-        errors.push(message::not_supported(at, value, &checks.enumeration));
-    }
+    enumeration(checks, value, at, errors);
     match value {
         Value::String(text) => string(checks, text, at, errors),
         Value::Number(number) => numeric(checks, number, at, errors),
@@ -48,9 +62,17 @@ pub(super) fn check(checks: &Checks, value: &Value, at: &str, errors: &mut Vec<F
     if let Some(format) = checks.format
         && !format.accepts(value)
     {
-        errors.push(message::in_body(at, value, &format!("must be of type {}: {value}", format.word())));
+        errors.push(message::wrong_format(at, format, value));
     }
     combinations(checks, value, at, errors);
+}
+
+/// Appends an error unless the value is one of those that may be; null never is.
+pub(super) fn enumeration(checks: &Checks, value: &Value, at: &str, errors: &mut Vec<FieldError>) {
+    let known = |known| !value.is_null() && same(known, value);
+    if !checks.enumeration.is_empty() && !checks.enumeration.iter().any(known) {
+        errors.push(message::not_supported(at, value, &checks.enumeration));
+    }
 }
 
 /// Equality of JSON values where `1` and `1.0` are the same number.
@@ -71,18 +93,17 @@ fn size(length: usize) -> u64 {
 fn string(checks: &Checks, text: &str, at: &str, errors: &mut Vec<FieldError>) {
     let length = size(text.chars().count());
     let value = || Value::String(text.to_owned());
+    // One error is enough for a string.
     if let Some(max) = checks.max_length.filter(|max| length > *max) {
         errors.push(message::too_long(at, max));
-    }
-    if let Some(min) = checks.min_length.filter(|min| length < *min) {
+    } else if let Some(min) = checks.min_length.filter(|min| length < *min) {
         errors.push(message::in_body(at, &value(), &format!("should be at least {min} chars long")));
-    }
-    if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text)) {
+    } else if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.regex.is_match(text)) {
         errors.push(message::in_body(at, &value(), &format!("should match '{}'", pattern.text)));
     }
 }
 
-fn numeric(checks: &Checks, number: &Number, at: &str, errors: &mut Vec<FieldError>) {
+pub(super) fn numeric(checks: &Checks, number: &Number, at: &str, errors: &mut Vec<FieldError>) {
     let Some(float) = number.as_f64() else { return };
     let value = || Value::Number(number.clone());
     let below = |bound: &Bound| float < bound.value || (bound.exclusive && float <= bound.value);

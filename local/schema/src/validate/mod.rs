@@ -1,7 +1,9 @@
 //! Validation of an object against its schema: types, value validations, list kinds, then rules.
 
 mod checks;
-mod message;
+pub(crate) mod message;
+
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -14,55 +16,85 @@ use crate::path;
 /// A hostile object could have a million errors; nobody reads more than these.
 const MAX_ERRORS: usize = 200;
 
-/// Everything that is wrong with the object, rules included when the rest is right.
+/// Everything that is wrong with the object; rules only where no error says that the object has another shape.
 pub(crate) fn validate(node: &Node, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if too_deep(value) {
         let message = format!("Invalid value: nests deeper than the {MAX_VALUE_DEPTH} levels the API server can store");
         return vec![FieldError { path: path::shown(""), kind: FieldErrorKind::Invalid, message }];
     }
     let old = old.filter(|old| !too_deep(old));
-    let mut walk = Walk { errors: Vec::new(), rules: false };
-    walk.node(node, value, old, "");
+    let mut errors = pass(Pass::Values, node, value, old);
+    // Ratcheting: a stored object with duplicates may stay as it is.
+    if old.is_none_or(|old| pass(Pass::Lists, node, old, None).is_empty()) {
+        errors.extend(pass(Pass::Lists, node, value, None));
+    }
     if node.has_rules {
-        if walk.errors.is_empty() {
-            walk.rules = true;
-            walk.node(node, value, old, "");
+        if errors.iter().any(|error| blocks_rules(error.kind)) {
+            errors.push(message::rules_not_checked());
         } else {
-            walk.errors.push(message::rules_not_checked());
+            errors.extend(pass(Pass::Rules, node, value, old));
         }
     }
-    walk.errors
+    errors
 }
 
 /// As [`validate`], without rules and old object; for defaults in schemas.
 pub(crate) fn values(node: &Node, value: &Value) -> Vec<FieldError> {
-    let mut walk = Walk { errors: Vec::new(), rules: false };
-    walk.node(node, value, None, "");
+    let mut errors = pass(Pass::Values, node, value, None);
+    errors.extend(pass(Pass::Lists, node, value, None));
+    errors
+}
+
+/// Rules are written for objects that have the schema's types, fields and sizes.
+fn blocks_rules(kind: FieldErrorKind) -> bool {
+    use FieldErrorKind::{
+        Duplicate, Forbidden, Invalid, NotFound, NotSupported, Required, TooLong, TooMany, TypeInvalid,
+    };
+    match kind {
+        NotSupported | Required | TooLong | TooMany | TypeInvalid => true,
+        Invalid | Forbidden | Duplicate | NotFound => false,
+    }
+}
+
+fn pass(pass: Pass, node: &Node, value: &Value, old: Option<&Value>) -> Vec<FieldError> {
+    let mut walk = Walk { errors: Vec::new(), pass };
+    walk.node(node, value, old, "");
     walk.errors
+}
+
+/// What one walk over the object looks at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Types and value validations.
+    Values,
+    /// Duplicates in sets and maps.
+    Lists,
+    Rules,
 }
 
 struct Walk {
     errors: Vec<FieldError>,
-    /// The second pass: rules alone.
-    rules: bool,
+    pass: Pass,
 }
 
 impl Walk {
     fn node(&mut self, node: &Node, value: &Value, old: Option<&Value>, at: &str) {
-        if self.errors.len() >= MAX_ERRORS || (self.rules && !node.has_rules) {
+        if self.errors.len() >= MAX_ERRORS || (self.pass == Pass::Rules && !node.has_rules) {
             return;
         }
         let before = self.errors.len();
-        if self.rules {
-            cel::evaluate(node, value, old, at, &mut self.errors);
-        } else if !self.own(node, value, at) {
-            self.forgive_unchanged(before, value, old);
-            return;
+        match self.pass {
+            Pass::Values => {
+                if self.own(node, value, at) {
+                    self.children(node, value, old, at);
+                }
+                self.forgive_unchanged(before, value, old);
+                return;
+            }
+            Pass::Lists => self.duplicates(node, value, at),
+            Pass::Rules => cel::evaluate(node, value, old, at, &mut self.errors),
         }
         self.children(node, value, old, at);
-        if !self.rules {
-            self.forgive_unchanged(before, value, old);
-        }
     }
 
     /// Ratcheting: a value that was stored before the rule may stay as it is.
@@ -75,27 +107,47 @@ impl Walk {
     /// Checks the value itself; false when it has the wrong type, so that nothing more is worth saying.
     fn own(&mut self, node: &Node, value: &Value, at: &str) -> bool {
         if value.is_null() && (node.nullable || node.kind == Type::Any) {
+            checks::enumeration(&node.checks, value, at, &mut self.errors);
             return true;
         }
         if !checks::has_type(node.kind, value) {
-            self.errors.push(message::wrong_type(at, node.kind, value));
+            self.errors.push(message::wrong_type(at, node.kind, node.checks.format, value));
+            checks::enumeration(&node.checks, value, at, &mut self.errors);
+            self.number(node, value, at);
             return false;
         }
+        if node.kind == Type::Integer {
+            checks::range(&node.checks, value, at, &mut self.errors);
+        }
         checks::check(&node.checks, value, at, &mut self.errors);
-        self.duplicates(node, value, at);
         true
     }
 
+    /// A number is held against its bounds even where it is none of the integers that are wanted.
+    fn number(&mut self, node: &Node, value: &Value, at: &str) {
+        if let (Type::Integer, Value::Number(number)) = (node.kind, value) {
+            checks::range(&node.checks, value, at, &mut self.errors);
+            checks::numeric(&node.checks, number, at, &mut self.errors);
+        }
+    }
+
+    /// Each repeated value is named once, at its second place.
     fn duplicates(&mut self, node: &Node, value: &Value, at: &str) {
         let Value::Array(list) = value else { return };
-        let mut seen = std::collections::HashSet::new();
+        if let (ListKind::Map(_), Some(index)) = (&node.list, list.iter().position(|item| !is_element(item))) {
+            self.errors.push(message::no_map_element(&path::index(at, index), &list[index]));
+            return;
+        }
+        let mut seen: HashMap<String, usize> = HashMap::new();
         for (index, item) in list.iter().enumerate() {
             let identity = match &node.list {
                 ListKind::Atomic => return,
                 ListKind::Set => item.clone(),
                 ListKind::Map(keys) => identity(node.element(), keys, item),
             };
-            if !seen.insert(crate::apply::canonical(&identity)) {
+            let times = seen.entry(crate::apply::canonical(&identity)).or_default();
+            *times += 1;
+            if *times == 2 {
                 self.errors.push(message::duplicate(&path::index(at, index), &identity));
             }
         }
@@ -125,6 +177,11 @@ impl Walk {
     }
 }
 
+/// What a list map may hold.
+fn is_element(item: &Value) -> bool {
+    item.is_object() || item.is_null()
+}
+
 /// The keys of a list map's element, defaults included.
 fn identity(element: &Node, keys: &[String], item: &Value) -> Value {
     let value = |key: &String| {
@@ -137,13 +194,13 @@ fn identity(element: &Node, keys: &[String], item: &Value) -> Value {
 /// Finds the old element of a list map's element; elements of other lists have no identity.
 struct Correlation<'a> {
     keys: &'a [String],
-    old: std::collections::HashMap<String, &'a Value>,
+    old: HashMap<String, &'a Value>,
 }
 
 impl<'a> Correlation<'a> {
     fn new(node: &'a Node, old: Option<&'a Value>) -> Self {
         let (ListKind::Map(keys), Some(Value::Array(list))) = (&node.list, old) else {
-            return Self { keys: &[], old: std::collections::HashMap::new() };
+            return Self { keys: &[], old: HashMap::new() };
         };
         let entry = |item: &'a Value| (crate::apply::canonical(&identity(node.element(), keys, item)), item);
         Self { keys, old: list.iter().map(entry).collect() }

@@ -28,9 +28,9 @@ fn check(text: &str, spec: &Value, old: Option<&Value>) -> Vec<String> {
 fn a_broken_rule_has_its_message() {
     let spec = json!({"min": 3, "max": 2});
     for (given, expected) in [
-        (json!({"message": "min above max"}), "spec: Invalid value: \"object\": min above max"),
-        (json!({}), "spec: Invalid value: \"object\": failed rule: self.min <= self.max"),
-        (json!({"messageExpression": "'min is ' + string(self.min)"}), "spec: Invalid value: \"object\": min is 3"),
+        (json!({"message": "min above max"}), "spec: Invalid value: min above max"),
+        (json!({}), "spec: Invalid value: failed rule: self.min <= self.max"),
+        (json!({"messageExpression": "'min is ' + string(self.min)"}), "spec: Invalid value: min is 3"),
         (json!({"message": "m", "reason": "FieldValueForbidden"}), "spec: Forbidden: m"),
         (json!({"message": "m", "reason": "FieldValueRequired", "fieldPath": ".max"}), "spec.max: Required value: m"),
     ] {
@@ -152,7 +152,7 @@ fn rules_naming_unknown_fields_are_refused() {
 }
 
 #[test]
-fn rules_wait_until_the_rest_is_right() {
+fn rules_wait_until_the_object_has_its_shape() {
     let schema = Schema::parse(&rule(&sizes(), &json!({"rule": "self.min > 0"}))).unwrap();
     let errors = schema.validate(&object(&json!({"min": "x"})), None);
     assert_eq!(errors.len(), 2);
