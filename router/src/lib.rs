@@ -8,6 +8,7 @@ mod answer;
 mod attempt;
 mod body;
 mod clock;
+mod comeback;
 mod config;
 mod connection;
 mod endpoint;

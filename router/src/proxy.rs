@@ -23,6 +23,7 @@ use tokio::time::Instant;
 use crate::answer::Problem;
 use crate::attempt::{Attempt, Failed};
 use crate::body::{RequestBody, ResponseBody, Upload, UploadLimits, read_small};
+use crate::comeback::{Comeback, follow};
 use crate::endpoint::{Endpoint, Occupied};
 use crate::meter::{ErrorClass, RetryReason};
 use crate::record::{Ending, Ends, InFlight, Record};
@@ -227,17 +228,22 @@ async fn forward(
     id: &HeaderValue,
     record: &Record,
 ) -> Result<Answered, Problem> {
-    let Prepared { parts, body, upload, upgrade, repeatable, .. } = prepared;
+    let Prepared { parts, body, upload, upgrade, repeatable, bytes } = prepared;
     let mut request = outgoing(parts, body, client, upgrade.as_ref(), id)?;
     let name = routes.table.arms[arm.get()].name.clone();
     let mut arm = arm;
     let mut repeats = Repeats::default();
     let mut avoid: Option<Arc<Endpoint>> = None;
+    let mut comeback = Comeback::new();
     loop {
-        let endpoint = choose(&routes, arm, avoid.as_ref()).ok_or_else(|| {
-            record.error(ErrorClass::NoEndpoint);
-            Problem::refused(Refusal::NoEndpoint, &name)
-        })?;
+        let Some(endpoint) = choose(&routes, arm, avoid.as_ref()) else {
+            if !comeback.wait(shared, &routes, arm, bytes).await {
+                record.error(ErrorClass::NoEndpoint);
+                return Err(Problem::refused(Refusal::NoEndpoint, &name));
+            }
+            follow(shared, &name, &mut routes, &mut arm);
+            continue;
+        };
         let in_flight = InFlight::begin(&routes.arms[arm.get()].meter);
         let occupied = endpoint.begin();
         let attempt = Attempt { shared, routes: &routes, endpoint: &endpoint, upload: upload.as_deref(), repeatable };
@@ -249,7 +255,9 @@ async fn forward(
             Err(failed) => failed,
         };
         let repeat = failed.request.as_ref().map_or(Repeat::No, |_| retry::decide(failed.failure, repeatable, repeats));
-        count_failure(shared, &routes, arm, &endpoint, &failed, repeat, record);
+        if !comeback.has_waited() {
+            count_failure(shared, &routes, arm, &endpoint, &failed, repeat, record);
+        }
         request = match (repeat, failed.request) {
             (Repeat::Stale, Some(again)) => {
                 repeats.stale += 1;
@@ -260,15 +268,17 @@ async fn forward(
                 avoid = Some(endpoint);
                 again
             }
+            (_, Some(again)) if failed.failure == Failure::Connect => {
+                // Nothing of it was sent, so it may wait for the endpoint as it would for one that is not there yet.
+                if !comeback.wait(shared, &routes, arm, bytes).await {
+                    return Err(failed.problem);
+                }
+                again
+            }
             _ => return Err(failed.problem),
         };
         shared.metrics.retry(retry_reason(failed.failure));
-        // The endpoint may have left the table in the meantime.
-        if let Some(newer) = shared.routes.load()
-            && let Some(same) = newer.table.arm_named(&name)
-        {
-            (routes, arm) = (newer, same);
-        }
+        follow(shared, &name, &mut routes, &mut arm);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     json as read,
     manifest::{annotate, labels as label_map, manifest},
-    source,
+    pods, source,
     world::Kind,
 };
 
@@ -185,11 +185,19 @@ pub struct BuildError {
     pub is_permanent: bool,
 }
 
+/// What keeps an attempt's pod from running: a volume that is not there, say.
+pub fn obstacle(cx: &Context, job: &Value) -> Option<String> {
+    pods::problem(own_pods(cx, job))
+}
+
+fn own_pods<'a>(cx: &Context<'a>, job: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let pods = cx.world.list(Kind::Pod, read::text(job, "/metadata/namespace"));
+    pods.filter(|pod| read::is_controlled_by(pod, read::uid(job)))
+}
+
 /// The termination message of an attempt's pod; `None` when it has not been seen.
 pub fn termination_message<'a>(cx: &Context<'a>, job: &'a Value) -> Option<&'a str> {
-    let namespace = read::text(job, "/metadata/namespace");
-    let pods = cx.world.list(Kind::Pod, namespace).filter(|pod| read::is_controlled_by(pod, read::uid(job)));
-    let statuses = pods.flat_map(|pod| read::items(pod, "/status/containerStatuses"));
+    let statuses = own_pods(cx, job).flat_map(|pod| read::items(pod, "/status/containerStatuses"));
     statuses.filter_map(|status| status.pointer("/state/terminated/message")?.as_str()).find(|text| !text.is_empty())
 }
 

@@ -45,7 +45,7 @@ pub fn plan(cx: &Context, key: &Key) -> Plan {
     build.run(&mut plan);
     let status = serde_json::to_value(&build.status).expect("a status is plain data");
     ensure_status(&mut plan, live, &status);
-    tell(&mut plan, live, &build.status);
+    tell(cx, &mut plan, live, &version.spec, &build.status);
     plan
 }
 
@@ -155,7 +155,11 @@ impl<'a> Build<'a> {
         let message = build::termination_message(self.cx, job);
         match built_in()[0].outcome(job) {
             Outcome::Running => {
-                let message = format!("attempt {} is packing and pushing to {repository}:{tag}", self.status.attempts);
+                let attempt = self.status.attempts;
+                let message = match build::obstacle(self.cx, job) {
+                    Some(obstacle) => format!("attempt {attempt} cannot start: {obstacle}"),
+                    None => format!("attempt {attempt} is packing and pushing to {repository}:{tag}"),
+                };
                 self.building(Reason::ImageBuilding, &message);
             }
             outcome if message.is_none() && self.waits_for_result(job, &outcome) => plan.look_again(RESULT_POLL),
@@ -332,8 +336,8 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Tells about a new phase.
-fn tell(plan: &mut Plan, live: &Value, status: &ModelVersionStatus) {
+/// Tells about a new phase; of a failed build the training job too, where people look first.
+fn tell(cx: &Context, plan: &mut Plan, live: &Value, spec: &ModelVersionSpec, status: &ModelVersionStatus) {
     let Some(ready) = conditions::find(&status.conditions, conditions::READY) else { return };
     let before = read::condition(live, conditions::READY).unwrap_or(&Value::Null);
     if before["reason"] == ready.reason.as_str() && before["status"] == ready.status.as_str() {
@@ -342,7 +346,26 @@ fn tell(plan: &mut Plan, live: &Value, status: &ModelVersionStatus) {
     let reason = Reason::ALL.iter().copied().find(|reason| reason.as_str() == ready.reason);
     let is_warning = !matches!(reason, Some(Reason::ImageBuilding | Reason::ImageBuildSucceeded));
     let message = status.message.clone().unwrap_or_default();
-    plan.tell(live, is_warning, reason.unwrap_or(Reason::ImageBuilding), message);
+    let reason = reason.unwrap_or(Reason::ImageBuilding);
+    plan.tell(live, is_warning, reason, message.as_str());
+    if status.image_build_phase == Some(ImageBuildPhase::ImageBuildFailed)
+        && let Some(job) = training_job(cx, live, spec)
+    {
+        let name = read::name(live);
+        plan.tell(
+            job,
+            true,
+            reason,
+            format!("the output was not published, ModelVersion {name} has no image: {message}"),
+        );
+    }
+}
+
+/// The job whose output the version is, while it exists.
+fn training_job<'a>(cx: &Context<'a>, live: &Value, spec: &ModelVersionSpec) -> Option<&'a Value> {
+    let job = spec.provenance.as_ref()?.job.as_ref()?;
+    let found = cx.world.get(Kind::Job, read::text(live, "/metadata/namespace"), &job.name)?;
+    (job.kind == Kind::Job.as_str() && read::uid(found) == job.uid).then_some(found)
 }
 
 fn generation(object: &Value) -> Option<i64> {

@@ -35,12 +35,25 @@ fn container_problem(status: &Value) -> Option<String> {
         let (reason, code) = (read::text(end, "/reason"), read::number(end, "/exitCode"));
         let times = read::number(status, "/restartCount");
         let again = if times > 0 { format!(", restarted {times} times") } else { String::new() };
-        return Some(format!("container {name} ended with exit code {code} ({reason}{again}): {said}"));
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        return Some(format!("container {name} ended with exit code {code} ({reason}{again}){said}"));
     }
+    waiting_problem(name, status)
+}
+
+fn waiting_problem(name: &str, status: &Value) -> Option<String> {
     let waiting = &status["state"]["waiting"];
-    let reason = read::text(waiting, "/reason");
-    (!PASSING.contains(&reason))
-        .then(|| format!("container {name} waits: {reason}: {}", read::text(waiting, "/message")))
+    let (reason, message) = (read::text(waiting, "/reason"), read::text(waiting, "/message"));
+    if reason == "CrashLoopBackOff" {
+        let times = read::number(status, "/restartCount");
+        return Some(format!(
+            "container {name} ends by itself with exit code 0, restarted {times} times: a server must keep running"
+        ));
+    }
+    // A node that cannot go on, for a volume that is missing say, tells it in the message.
+    let is_passing = PASSING.contains(&reason) && message.is_empty();
+    let told = [reason, message].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
+    (!is_passing).then(|| format!("container {name} waits: {told}"))
 }
 
 /// What the pod itself says: failed as a whole, unschedulable, or not ready for a named reason.
@@ -71,6 +84,33 @@ mod tests {
         let problem = problem([&pod].into_iter()).unwrap();
         assert!(
             problem.contains("exit code 1") && problem.contains("bad magic") && problem.contains("modelway logs p")
+        );
+    }
+
+    #[test]
+    fn a_server_that_ends_well_is_told_to_keep_running() {
+        let pod = json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [{"name": "server", "restartCount": 2,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting"}},
+            "lastState": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}});
+        let problem = problem([&pod].into_iter()).unwrap();
+        assert!(problem.contains("exit code 0, restarted 2 times: a server must keep running"), "{problem}");
+    }
+
+    #[test]
+    fn a_missing_volume_is_named() {
+        let pod = json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [{"name": "server",
+            "state": {"waiting": {"reason": "ContainerCreating", "message": "volume \"x\": configmap \"c\" not found"}}}]}});
+        let problem = problem([&pod].into_iter()).unwrap();
+        assert!(problem.contains("waits: ContainerCreating: volume \"x\": configmap \"c\" not found"), "{problem}");
+    }
+
+    #[test]
+    fn silence_leaves_no_dangling_colon() {
+        let pod = json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [{"name": "server",
+            "state": {"terminated": {"exitCode": 9, "reason": "Error"}}}]}});
+        assert_eq!(
+            problem([&pod].into_iter()).unwrap(),
+            "pod p: container server ended with exit code 9 (Error); see: modelway logs p"
         );
     }
 

@@ -169,7 +169,7 @@ fn create(cx: &Context, plan: &mut Plan, job: &Value, spec: &ModelVersionSpec) {
     }
     let annotations = json!({ labels::job::PUBLISHED: version, labels::job::NOT_PUBLISHED: null });
     plan.actions.extend(patch_metadata(job, json!({ "annotations": annotations })));
-    plan.tell(job, false, Reason::Published, format!("output is published as ModelVersion {version}"));
+    plan.tell(job, false, Reason::Published, format!("output is being published as ModelVersion {version}"));
 }
 
 /// Records why there is no version, and lets the job go.

@@ -139,8 +139,21 @@ fn waiting_for_job(world: &World, namespace: &str, job: &str) -> Resolution {
             Resolution::Missing { reason: Reason::WaitingForJobFailed, message }
         }
         Outcome::Running => waiting(format!("Job {job} has not ended yet")),
-        Outcome::Succeeded { .. } => waiting(format!("the output of Job {job} is being published")),
+        Outcome::Succeeded { .. } => match read::annotation(live, labels::job::PUBLISHED) {
+            Some(version) if world.get(Kind::ModelVersion, namespace, version).is_none() => deleted(job, version),
+            _ => waiting(format!("the output of Job {job} is being published")),
+        },
     }
+}
+
+/// A job publishes once; the version is made before the annotation that names it.
+fn deleted(job: &str, version: &str) -> Resolution {
+    let annotation = labels::job::PUBLISHED;
+    let message = format!(
+        "ModelVersion {version} of Job {job} was deleted: to publish the output again, remove the job's annotation \
+         (kubectl annotate job {job} {annotation}-)"
+    );
+    Resolution::Missing { reason: Reason::ModelVersionNotFound, message }
 }
 
 fn served(version: &Value) -> Resolution {

@@ -49,7 +49,11 @@ pub fn status(view: &View) -> InferenceStatus {
         put(view, &mut list, type_, part, *good);
     }
     let values = view.problems.values.first().map(|message| (Reason::InvalidSpec, message.clone()));
-    let first = values.or_else(|| view.problems.objects.first().cloned());
+    // A router without a table is not ready: the missing table is the cause.
+    let tableless = view.routes.problem.clone().filter(|(reason, _)| {
+        view.routes.table.is_none() && matches!(reason, Reason::AllWeightsZero | Reason::InvalidSpec)
+    });
+    let first = values.or_else(|| view.problems.objects.first().cloned()).or(tableless);
     let cause = first.or_else(|| parts.into_iter().find_map(|(_, part, _)| part.err()));
     summarize(view, &mut list, cause);
     unsupported(view, &mut list);

@@ -45,6 +45,7 @@ pub fn render(
         }
     }
     put_labels(&mut template, labels);
+    keep_last_words(&mut template);
     if let Some(model) = model {
         mount(&mut template["spec"], model);
     }
@@ -55,6 +56,16 @@ fn put_labels(template: &mut Value, labels: &Map<String, Value>) {
     let metadata = object(object(template).entry("metadata").or_insert_with(|| json!({})));
     let all = object(metadata.entry("labels").or_insert_with(|| json!({})));
     all.extend(labels.iter().map(|(key, value)| (key.clone(), value.clone())));
+}
+
+/// Lets a container that fails without a message leave its last log lines, unless its author decided otherwise.
+fn keep_last_words(template: &mut Value) {
+    for list in ["/spec/initContainers", "/spec/containers"] {
+        let containers = template.pointer_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
+        }
+    }
 }
 
 /// Adds the image volume, its mount in every container, and the variable that names the path.
@@ -131,7 +142,6 @@ fn built_in(predictor: &Predictor, image: &str, model: &MountedModel) -> Value {
                     "timeoutSeconds": 1,
                     "failureThreshold": 3,
                 },
-                "terminationMessagePolicy": "FallbackToLogsOnError",
                 "securityContext": {
                     "allowPrivilegeEscalation": false,
                     "capabilities": { "drop": ["ALL"] },
@@ -209,6 +219,14 @@ mod tests {
         assert_eq!(container["env"][0], json!({"name": "KUBEDL_MODEL_PATH", "value": "/kubedl-model/mv-a"}));
         assert_eq!(container["volumeMounts"][0]["subPath"], "models");
         assert!(template["spec"]["volumes"][0]["image"]["reference"].as_str().unwrap().contains("@sha256:"));
+    }
+
+    #[test]
+    fn failing_containers_leave_their_last_log_lines_unless_told_otherwise() {
+        let containers = json!([{"name": "a"}, {"name": "b", "terminationMessagePolicy": "File"}]);
+        let template = rendered(Some(json!({"spec": {"containers": containers}})));
+        let policy = |index: usize| &template["spec"]["containers"][index]["terminationMessagePolicy"];
+        assert_eq!((policy(0), policy(1)), (&json!("FallbackToLogsOnError"), &json!("File")));
     }
 
     #[test]

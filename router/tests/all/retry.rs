@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::support::{Endpoint, Load, TestRouter, client, dead_address, infer, loopback, send, table};
+use crate::support::{Endpoint, Load, PATIENCE, TestRouter, client, dead_address, infer, loopback, send, table};
 
 #[tokio::test]
 async fn a_dead_endpoint_loses_nothing() {
@@ -28,11 +28,25 @@ async fn a_dead_endpoint_loses_nothing() {
 #[tokio::test]
 async fn nothing_alive_is_502_and_says_what_was_tried() {
     let dead = dead_address().await;
-    let router = TestRouter::start(&table(1, &[("v1", 1, &[dead])])).await;
+    let mut table = table(1, &[("v1", 1, &[dead])]);
+    table["hold"] = json!({ "maxAgeMs": 200 });
+    let router = TestRouter::start(&table).await;
     let (status, body) = send(&client(), infer(router.address, 1)).await.unwrap();
     assert_eq!(status, 502);
     let error: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert!(error["error"].as_str().unwrap().starts_with(&format!("cannot connect to {dead}")), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_waits_for_the_only_endpoint_to_come_back() {
+    let gone = dead_address().await;
+    let router = TestRouter::start(&table(1, &[("v1", 1, &[gone])])).await;
+    let (client, address) = (client(), router.address);
+    let waiting = tokio::spawn(async move { send(&client, infer(address, 1)).await });
+    tokio::time::timeout(PATIENCE, async { while router.arm_stats("v1").await["held"] != 1 {} }).await.unwrap();
+    let v1 = Endpoint::named("v1").await;
+    router.put(&table(2, &[("v1", 1, &[v1.address])])).await;
+    assert_eq!(waiting.await.unwrap(), Ok((200, "v1".into())));
 }
 
 /// Answers one request per connection, claims to keep it, and closes it after `linger` or upon the next request.

@@ -121,7 +121,23 @@ fn an_empty_output_fails_once_and_for_good() {
     assert_eq!(status["imageBuildPhase"], "ImageBuildFailed");
     assert_eq!(status["attempts"], 1);
     assert!(read::text(status, "/log").contains("no files"));
+    let told = simulation.events.iter().filter(|reason| *reason == "ImageBuildFailed").count();
+    assert_eq!(told, 2, "of the version and of the training job: {:?}", simulation.events);
     assert!(simulation.get(Kind::Model, "digits").unwrap()["status"]["latestVersion"].is_null());
+}
+
+#[test]
+fn a_builder_that_cannot_start_says_why() {
+    let (mut simulation, version) = trained();
+    let build = simulation.running_builds().pop().unwrap();
+    let uid = read::uid(simulation.get(Kind::Job, &build).unwrap()).to_owned();
+    let why = "volume \"source\": persistentvolumeclaim \"v1\" not found";
+    simulation.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b", "namespace": "default",
+        "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": build, "uid": uid, "controller": true}]},
+        "status": {"containerStatuses": [{"name": "builder", "state": {"waiting": {"reason": "ContainerCreating", "message": why}}}]}}));
+    simulation.settle();
+    let message = read::text(status(&simulation, &version), "/message");
+    assert!(message.starts_with("attempt 1 cannot start: pod b:") && message.contains(why), "{message}");
 }
 
 #[test]

@@ -84,6 +84,26 @@ fn a_failed_job_and_an_unknown_version_are_named() {
 }
 
 #[test]
+fn a_deleted_version_is_missed_and_the_way_back_is_told() {
+    let mut simulation = serving();
+    let version = simulation.names(Kind::ModelVersion).into_iter().find(|name| name.starts_with("mv-job-1")).unwrap();
+    simulation.world.remove(&modelway_plan::Key::new(Kind::ModelVersion, NAMESPACE, &version));
+    // The garbage collector takes what it owned.
+    let builds = simulation.names(Kind::Job).into_iter().filter(|name| name.starts_with(&version));
+    for build in builds.collect::<Vec<_>>() {
+        simulation.world.remove(&modelway_plan::Key::new(Kind::Job, NAMESPACE, build));
+    }
+    simulation.run();
+    assert_eq!(ready(&simulation), pair("False", "ModelVersionNotFound"));
+    assert_eq!(simulation.arms("digits").len(), 2, "what runs goes on running");
+    simulation.edit(Kind::Job, "job-1", |job| {
+        job["metadata"]["annotations"].as_object_mut().unwrap().shift_remove("modelway.io/model-version");
+    });
+    simulation.run();
+    assert_eq!(ready(&simulation), pair("True", "Ready"));
+}
+
+#[test]
 fn reweighting_changes_routes_and_no_pod() {
     let mut simulation = serving();
     let template =
@@ -101,6 +121,20 @@ fn all_weights_zero_leave_the_traffic_as_it_was() {
     simulation.put(inference(&json!([by_job("v1", "job-1", 0), by_job("v2", "job-2", 0)])));
     simulation.run();
     assert_eq!(simulation.arms("digits"), [("v1".to_owned(), 90), ("v2".to_owned(), 10)]);
+    assert_eq!(ready(&simulation), pair("False", "AllWeightsZero"));
+}
+
+#[test]
+fn weights_that_were_always_zero_are_the_cause_not_the_router() {
+    let mut simulation = two_versions();
+    simulation.put(inference(&json!([by_job("v1", "job-1", 0), by_job("v2", "job-2", 0)])));
+    simulation.settle();
+    simulation.put(
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "digits-router-a", "namespace": NAMESPACE,
+        "labels": {"kubedl.io/inference-name": "digits", "app.kubernetes.io/component": "router"}},
+        "status": {"conditions": [{"type": "Ready", "status": "False", "reason": "Unhealthy", "message": "503"}]}}),
+    );
+    simulation.settle();
     assert_eq!(ready(&simulation), pair("False", "AllWeightsZero"));
 }
 

@@ -1,6 +1,7 @@
 //! One pod: what is wanted, what was seen, what to do next.
 
 pub mod adopt;
+pub mod advice;
 pub mod backoff;
 pub mod downward;
 pub mod environment;

@@ -18,7 +18,7 @@ use super::launch::Launch;
 use super::probe::{ProbeAction, ProbeKind, ProbeRule, Tally, Verdict, next_look};
 use super::record::Reason;
 use crate::context::Shared;
-use crate::proc;
+use crate::proc::{self, Listener};
 
 /// What a probe has found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,13 +52,14 @@ impl Prober {
         }
         let begin = Instant::now();
         let (mut tally, mut counted, mut last) = (Tally::default(), None, None);
+        let mut known = Vec::new();
         loop {
             let look = next_look(&self.rule, tally.verdict(), begin.elapsed(), last.is_some(), counted);
             tokio::time::sleep(look.after).await;
             if look.counts {
                 counted = Some(begin.elapsed());
             }
-            let failure = self.look().await.err();
+            let failure = self.look(&mut known).await.err();
             // A quick look in between may bring good news, never bad.
             if failure.is_none() || look.counts {
                 tally.add(&self.rule, failure.is_none());
@@ -75,7 +76,7 @@ impl Prober {
         }
     }
 
-    async fn look(&self) -> Result<(), Reason> {
+    async fn look(&self, known: &mut Vec<u64>) -> Result<(), Reason> {
         let unhealthy = |message: String| Reason::new("Unhealthy", message);
         match &self.rule.action {
             ProbeAction::Unsupported { why } => Err(unhealthy(why.clone())),
@@ -93,7 +94,7 @@ impl Prober {
             }
             ProbeAction::Tcp { host, port } => {
                 let target = host.clone().unwrap_or_else(|| self.launch.address.to_string());
-                self.ask(&target, *port, tcp(&target, *port)).await
+                self.ask(&target, *port, tcp(&target, *port), known).await
             }
             ProbeAction::Http { host, port, path, headers, tls } => {
                 if *tls {
@@ -102,7 +103,7 @@ impl Prober {
                     ));
                 }
                 let target = host.clone().unwrap_or_else(|| self.launch.address.to_string());
-                self.ask(&target, *port, http_get(&target, *port, path, headers)).await
+                self.ask(&target, *port, http_get(&target, *port, path, headers), known).await
             }
         }
     }
@@ -112,16 +113,28 @@ impl Prober {
         target: &str,
         port: u16,
         question: impl Future<Output = Result<(), String>> + Send,
+        known: &mut Vec<u64>,
     ) -> Result<(), Reason> {
         let answer = tokio::time::timeout(self.rule.timeout, question).await;
         let answer = answer.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.rule.timeout)));
         if target != self.launch.address.to_string() || self.host_network {
             return answer.map_err(|message| Reason::new("Unhealthy", message));
         }
+        let (address, before) = (self.launch.address, known.clone());
+        if answer.is_ok()
+            && !before.is_empty()
+            && blocking(move || Some(sockets_at(address, port) == before)).await == Some(true)
+        {
+            return Ok(());
+        }
+        known.clear();
         // A wrong listener explains more than the answer does.
         self.check_wildcard(port).await?;
         answer.map_err(|message| Reason::new("Unhealthy", message))?;
-        self.check_owner(port).await
+        let found = blocking(move || Some(sockets_at(address, port))).await.unwrap_or_default();
+        self.check_owner(port).await?;
+        *known = found;
+        Ok(())
     }
 
     /// Fails when the container listens on all addresses: it would answer for every pod.
@@ -156,13 +169,25 @@ impl Prober {
     }
 }
 
+/// Who may answer at that address.
+fn listeners_at(address: Ipv4Addr, port: u16) -> Vec<Listener> {
+    let mut listeners = proc::listeners();
+    listeners.retain(|listener| {
+        listener.port == port && (listener.address == IpAddr::V4(address) || listener.address.is_unspecified())
+    });
+    listeners
+}
+
+/// The listening sockets at that address. While they stay the same, so do their owners: looking those up means a walk
+/// through all processes, which is too much to do each second.
+fn sockets_at(address: Ipv4Addr, port: u16) -> Vec<u64> {
+    let mut sockets: Vec<u64> = listeners_at(address, port).iter().map(|listener| listener.inode).collect();
+    sockets.sort_unstable();
+    sockets
+}
+
 fn listener_of_another(shim: i32, address: Ipv4Addr, port: u16) -> Option<String> {
-    let at_port: Vec<_> = proc::listeners()
-        .into_iter()
-        .filter(|listener| {
-            listener.port == port && (listener.address == IpAddr::V4(address) || listener.address.is_unspecified())
-        })
-        .collect();
+    let at_port = listeners_at(address, port);
     let own = proc::descendants(shim);
     if at_port.iter().any(|listener| proc::owner_of(listener.inode, own.iter().copied()).is_some()) {
         return None;
@@ -224,5 +249,23 @@ pub fn listeners_rule(ports: Vec<u16>) -> ProbeRule {
         timeout: Duration::from_secs(1),
         failure_threshold: 1,
         success_threshold: 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_socket_at_the_address_is_noticed() {
+        let address = Ipv4Addr::new(127, 77, 0, 1);
+        let first = std::net::TcpListener::bind((address, 0)).unwrap();
+        let port = first.local_addr().unwrap().port();
+        let before = sockets_at(address, port);
+        assert_eq!((before.len(), &sockets_at(address, port)), (1, &before));
+        drop(first);
+        assert_ne!(sockets_at(address, port), before);
+        let _second = std::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
+        assert!(!sockets_at(address, port).is_empty() && sockets_at(address, port) != before);
     }
 }

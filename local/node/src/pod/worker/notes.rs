@@ -6,6 +6,7 @@ use std::path::Path;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{Note, Worker};
+use crate::pod::advice::with_advice;
 use crate::pod::probe::{ProbeKind, Verdict};
 use crate::pod::prober::Finding;
 use crate::pod::record::{ContainerState, Reason, Sandbox, StopCause, Termination};
@@ -93,7 +94,8 @@ impl Worker {
         termination.message = exit.start_error.or_else(|| {
             let launch = &live.as_ref()?.launch;
             let fallback = || (wants_logs && termination.exit_code != 0).then(|| exec::tail(&launch.spec.log_file));
-            message(&launch.termination_file()).or_else(fallback).filter(|message| !message.is_empty())
+            let said = message(&launch.termination_file()).or_else(fallback).filter(|message| !message.is_empty());
+            said.map(|said| with_advice(said, launch.address))
         });
         self.settle(index, termination);
     }
