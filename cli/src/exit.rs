@@ -33,6 +33,12 @@ pub fn fail(failure: Failure, message: impl Into<String>) -> anyhow::Error {
 /// Prints the error and its causes, gives the exit code.
 #[expect(clippy::print_stderr, reason = "the command's error message")]
 pub fn report(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {}", text(error));
+    ExitCode::from(failure(error) as u8)
+}
+
+/// The error and its causes in one line, each told once.
+pub fn text(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         // Many errors repeat their source in their own text.
@@ -40,8 +46,7 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
             text = format!("{text}: {cause}");
         }
     }
-    eprintln!("error: {text}");
-    ExitCode::from(failure(error) as u8)
+    text
 }
 
 fn failure(error: &anyhow::Error) -> Failure {

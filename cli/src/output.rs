@@ -1,27 +1,32 @@
 //! What commands print on standard output.
-#![expect(clippy::print_stdout, reason = "the output of commands")]
+
+use std::io::Write;
 
 use serde_json::Value;
 
 /// One line.
 pub fn line(text: &str) {
-    println!("{text}");
+    print(&format!("{text}\n"));
 }
 
 /// A JSON document, indented.
 pub fn json(value: &Value) {
-    println!("{value:#}");
+    line(&format!("{value:#}"));
 }
 
 /// A YAML document.
 pub fn yaml(value: &Value) -> anyhow::Result<()> {
-    print!("{}", serde_saphyr::to_string(value)?);
+    print(&serde_saphyr::to_string(value)?);
     Ok(())
+}
+
+/// A reader that has seen enough (`| head`) ends the output, not the work.
+fn print(text: &str) {
+    let _reader_gone = raw(text.as_bytes());
 }
 
 /// Bytes as they are, such as a log.
 pub fn raw(bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write;
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
@@ -29,7 +34,7 @@ pub fn raw(bytes: &[u8]) -> std::io::Result<()> {
 
 /// Columns as wide as their widest cell, three spaces apart; no trailing spaces.
 pub fn table(header: &[String], rows: &[Vec<String>]) {
-    print!("{}", render(header, rows));
+    print(&render(header, rows));
 }
 
 fn render(header: &[String], rows: &[Vec<String>]) -> String {

@@ -10,7 +10,7 @@ use modelway_oci::{
 use serde_json::{Value, json};
 
 use crate::args::{ImageArguments, ModelCommand, PullArguments, PushArguments, RegistryAccess};
-use crate::exit::{Failure, fail};
+use crate::exit::{self, Failure, fail};
 use crate::output;
 use crate::progress::Progress;
 
@@ -73,7 +73,7 @@ async fn push_once(arguments: PushArguments) -> anyhow::Result<PushReport> {
 /// What the controller reads from the termination message of a failed builder.
 fn failure(error: &anyhow::Error) -> Value {
     let reason = error.downcast_ref::<PushError>().map_or("PushFailed", PushError::reason);
-    let mut text = format!("{error:#}");
+    let mut text = exit::text(error);
     // The whole document stays under the 4,096 bytes of a termination message.
     if text.len() > 2_048 {
         let end = (0..=2_048).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);

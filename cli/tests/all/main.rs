@@ -6,5 +6,5 @@ mod faults;
 mod flows;
 mod harness;
 mod kill;
-mod quiet;
 mod quickstart;
+mod quiet;
