@@ -77,11 +77,22 @@ impl Step {
 
     /// Ends the step with one line that stays.
     pub fn done(self, result: &str) {
+        let took = self.start.elapsed();
+        self.done_in(took, result);
+    }
+
+    /// Like [`Step::done`], when the step proper ended earlier than now.
+    pub fn done_in(self, took: Duration, result: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        say(&format!("{:<10} {result}  ({:.1} s)", self.title, self.start.elapsed().as_secs_f64()));
+        stage(&self.title, result, took);
     }
+}
+
+/// The line of a finished stage.
+pub fn stage(title: &str, result: &str, took: Duration) {
+    say(&format!("{title:<10} {result}  ({:.1} s)", took.as_secs_f64()));
 }
 
 /// One line.

@@ -15,7 +15,7 @@ use super::traffic::{self, Planned};
 use super::waits;
 use crate::commands::{Mode, apply_documents};
 use crate::objects::parse_documents;
-use crate::progress::{Progress, Step};
+use crate::progress::{self, Progress, Step};
 
 const NAMESPACE: &str = "default";
 const MODEL: &str = "digits";
@@ -38,62 +38,65 @@ pub struct Story {
     pub seed: u64,
 }
 
+/// A version, with when its job and then its image were seen to be done.
+struct Outcome {
+    trained: Instant,
+    version: Version,
+    published: Instant,
+}
+
 impl Story {
     /// Tells it all, or up to the first answer.
     pub async fn tell(&self, first_answer_only: bool, document: &mut Document) -> anyhow::Result<()> {
-        let versions = self.train_and_publish(document).await?;
+        self.train_and_publish(document).await?;
         let inference = self.serve(document).await?;
         let client = traffic_client(&inference, document)?;
         client.ask(Planned { user: 0, image: 0 }).await.context("the first request failed")?;
         document.seconds.insert("firstAnswer", self.start.elapsed().as_secs_f64());
-        if first_answer_only || versions.is_empty() {
+        if first_answer_only {
             return Ok(());
         }
         self.traffic(&client, document).await
     }
 
-    async fn train_and_publish(&self, document: &mut Document) -> anyhow::Result<Vec<Version>> {
-        let stage = Instant::now();
+    async fn train_and_publish(&self, document: &mut Document) -> anyhow::Result<()> {
+        let start = Instant::now();
         let step = self.progress.step("train");
         self.apply(JOBS_MANIFEST, "jobs.yaml").await?;
-        let jobs: Api<Job> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let (first, second) = tokio::join!(self.job(&jobs, JOBS[0], &step), self.job(&jobs, JOBS[1], &step));
-        let trained = [first?, second?];
-        document.seconds.insert("train", stage.elapsed().as_secs_f64());
-        step.done("two jobs complete: digits-v1 (nearest centroid), digits-v2 (wide)");
-
-        let stage = Instant::now();
-        let step = self.progress.step("publish");
-        let (first, second) = tokio::join!(self.version(&trained[0], &step), self.version(&trained[1], &step));
-        document.versions = vec![first?, second?];
-        document.seconds.insert("publish", stage.elapsed().as_secs_f64());
+        let (first, second) = tokio::join!(self.train_one(JOBS[0], &step), self.train_one(JOBS[1], &step));
+        let (first, second) = (first?, second?);
+        let trained = first.trained.max(second.trained);
+        let train = trained - start;
+        let publish = first.published.max(second.published) - trained;
+        document.versions = vec![first.version, second.version];
+        document.seconds.insert("train", train.as_secs_f64());
+        document.seconds.insert("publish", publish.as_secs_f64());
+        step.done_in(train, "two jobs complete: digits-v1 (nearest centroid), digits-v2 (wide)");
         let bytes: i64 = document.versions.iter().map(|version| version.size_bytes).sum();
-        step.done(&format!("two model images, {:.1} MB, in the registry", bytes as f64 / 1e6));
-        Ok(document.versions.clone())
+        let result = format!("two model images, {:.1} MB, in the registry", bytes as f64 / 1e6);
+        progress::stage("publish", &result, publish);
+        Ok(())
     }
 
-    /// The finished job, and when it was seen to finish; `None` when it had before.
-    async fn job(&self, jobs: &Api<Job>, name: &str, step: &Step) -> anyhow::Result<(Job, Option<Instant>)> {
+    /// One job, from its start to its image in the registry.
+    async fn train_one(&self, name: &str, step: &Step) -> anyhow::Result<Outcome> {
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), NAMESPACE);
         let before = jobs.get_opt(name).await?.is_some_and(|job| matches!(waits::job(&job), waits::Verdict::Ready));
-        let job =
-            waits::until(jobs.clone(), name, self.timeout, waits::job, |what| step.message(&format!("{name}: {what}")))
-                .await?;
-        Ok((job, (!before).then(Instant::now)))
-    }
-
-    async fn version(&self, (job, ended): &(Job, Option<Instant>), step: &Step) -> anyhow::Result<Version> {
-        let name = names::model_version(&job.name_any(), &job.uid().unwrap_or_default());
+        let waiting = |what: &str| step.message(&format!("{name}: {what}"));
+        let job = waits::until(jobs, name, self.timeout, waits::job, waiting).await?;
+        let trained = Instant::now();
+        let version = names::model_version(name, &job.uid().unwrap_or_default());
         let api: Api<ModelVersion> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let version =
-            waits::until(api, &name, self.timeout, waits::version, |what| step.message(&format!("{name}: {what}")))
-                .await?;
-        let status = version.status.unwrap_or_default();
-        Ok(Version {
-            name,
+        let status =
+            waits::until(api, &version, self.timeout, waits::version, waiting).await?.status.unwrap_or_default();
+        let published = Instant::now();
+        let version = Version {
+            name: version,
             image: status.image.unwrap_or_default(),
             size_bytes: status.size_bytes.unwrap_or(0),
-            seconds_from_job_end: ended.map(|ended| ended.elapsed().as_secs_f64()),
-        })
+            seconds_from_job_end: (!before).then(|| (published - trained).as_secs_f64()),
+        };
+        Ok(Outcome { trained, version, published })
     }
 
     async fn serve(&self, document: &mut Document) -> anyhow::Result<Inference> {
