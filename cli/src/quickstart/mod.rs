@@ -8,6 +8,7 @@ mod traffic;
 mod waits;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -162,6 +163,19 @@ async fn tell(
     Ok(document)
 }
 
+/// How the user calls this program: by its name when that is on the PATH, else by its path from here.
+fn program() -> String {
+    let name = "modelway";
+    let Ok(own) = std::env::current_exe() else { return name.to_owned() };
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let is_own = |folder: PathBuf| folder.join(name).canonicalize().is_ok_and(|found| found == own);
+    if std::env::split_paths(&paths).any(is_own) {
+        return name.to_owned();
+    }
+    let here = std::env::current_dir().unwrap_or_default();
+    own.strip_prefix(here).unwrap_or(&own).display().to_string()
+}
+
 fn show(document: &Document, arguments: &QuickstartArguments, stays: bool, host: &Host) {
     if arguments.output == SummaryOutput::Json {
         if let Ok(value) = serde_json::to_value(document) {
@@ -173,6 +187,6 @@ fn show(document: &Document, arguments: &QuickstartArguments, stays: bool, host:
     let foreground = matches!(host, Host::Own(_)) && !arguments.keep;
     output::line(&summary::render(
         document,
-        &summary::Hints { data_dir: &data_dir, stays: stays || arguments.keep, foreground },
+        &summary::Hints { program: &program(), data_dir: &data_dir, stays: stays || arguments.keep, foreground },
     ));
 }

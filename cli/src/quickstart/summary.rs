@@ -6,6 +6,8 @@ use super::document::Document;
 
 /// How to look around and clean up afterwards.
 pub struct Hints<'a> {
+    /// How the user calls this program: a name or a path.
+    pub program: &'a str,
     pub data_dir: &'a str,
     /// Whether the platform goes on after the summary.
     pub stays: bool,
@@ -66,6 +68,7 @@ fn traffic(document: &Document, text: &mut String) {
 }
 
 fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
+    let program = hints.program;
     let total = document.seconds.get("total").copied().unwrap_or(0.0);
     push(text, "");
     push(
@@ -76,17 +79,17 @@ fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
     if hints.stays {
         push(text, "");
         push(text, "Look around");
-        push(text, &format!("  modelway get inference{flag}"));
+        push(text, &format!("  {program} get inference{flag}"));
         push(text, &format!("  kubectl --kubeconfig {}/kubeconfig get inference", hints.data_dir));
         if !document.endpoint.is_empty() {
             push(text, &format!("  curl {}/v2/models/digits", document.endpoint));
         }
-        let how = if hints.foreground { "Ctrl-C here".to_owned() } else { format!("modelway down{flag}") };
+        let how = if hints.foreground { "Ctrl-C here".to_owned() } else { format!("{program} down{flag}") };
         push(text, &format!("Stop        {how}"));
     } else {
         push(text, "Everything it started has ended; its state is kept, and a second run goes on from there.");
     }
-    push(text, &format!("Clean up    modelway down --purge{flag}"));
+    push(text, &format!("Clean up    {program} down --purge{flag}"));
 }
 
 fn push(text: &mut String, line: &str) {
@@ -118,14 +121,17 @@ mod tests {
             endpoint: "http://127.9.128.1:8080".into(),
             ..Document::default()
         };
-        let text = render(&document, &Hints { data_dir: ".modelway", stays: true, foreground: true });
+        let text = render(
+            &document,
+            &Hints { program: "target/release/modelway", data_dir: ".modelway", stays: true, foreground: true },
+        );
         for part in [
             "mv-a  1.5 MB, 0.4 s",
             "90.0 %",
             "3 users moved",
             "kubectl --kubeconfig .modelway/kubeconfig",
             "Ctrl-C here",
-            "down --purge\n",
+            "target/release/modelway down --purge\n",
         ] {
             assert!(text.contains(part), "{text}\nlacks {part:?}");
         }

@@ -66,6 +66,10 @@ fn plain_lines_and_no_escape_codes_in_a_pipe() {
 #[test]
 fn first_answer_needs_no_rights_no_network_and_no_home() {
     if !rustix_is_root() || !["unshare", "ip", "setpriv"].iter().all(|program| exists(program)) {
+        assert!(
+            std::env::var_os("MODELWAY_REQUIRE_PEERS").is_none(),
+            "root, unshare, ip and setpriv are required here"
+        );
         println!("SKIPPED: needs root, unshare, ip and setpriv to take rights away");
         return;
     }
