@@ -21,8 +21,17 @@ pub fn run(title: &str, command: &mut Command) -> anyhow::Result<()> {
 }
 
 /// `cargo` with arguments.
+///
+/// Cargo tells us about our own package by environment variables. Build scripts look at some of them (ring's does), so
+/// they must not be inherited: everything would be built again after each plain `cargo` command.
 pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| own.iter().any(|prefix| name.starts_with(prefix))) {
+            command.env_remove(&name);
+        }
+    }
     command.args(arguments);
     command
 }
