@@ -61,10 +61,7 @@ fn traffic(document: &Document, text: &mut String) {
         );
     }
     push(text, &format!("  failed requests {}, users on two arms {}", traffic.errors, traffic.sticky_violations));
-    push(
-        text,
-        &format!("  weights 90/10 -> 50/50: {} users moved, all into the arm that grew", traffic.moved_on_reweight),
-    );
+    push(text, &format!("  weights 90/10 -> 50/50: {} users moved into the arm that grew", traffic.moved_on_reweight));
 }
 
 fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {

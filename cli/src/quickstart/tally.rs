@@ -23,6 +23,8 @@ pub struct Tally {
     answers: BTreeMap<String, ArmTally>,
     errors: u64,
     violations: u64,
+    /// Users that the weight change moved into the grown arm.
+    moved: u64,
 }
 
 #[derive(Debug, Default)]
@@ -55,9 +57,10 @@ impl Tally {
             }
             return;
         }
-        let moved_elsewhere =
-            self.first_arm.get(&answer.user).is_some_and(|first| *first != answer.arm) && answer.arm != grown;
-        self.violations += u64::from(moved_elsewhere);
+        if self.first_arm.get(&answer.user).is_some_and(|first| *first != answer.arm) {
+            let counter = if answer.arm == grown { &mut self.moved } else { &mut self.violations };
+            *counter += 1;
+        }
         self.later_arm.insert(answer.user, answer.arm.clone());
     }
 
@@ -87,15 +90,13 @@ impl Tally {
         for arm in self.first_arm.values() {
             *users.entry(arm.clone()).or_insert(0) += 1;
         }
-        let moved =
-            self.later_arm.iter().filter(|(user, arm)| self.first_arm.get(user).is_some_and(|first| first != *arm));
         Traffic {
             requests: requests_by_arm.values().sum::<u64>() + self.errors,
             errors: self.errors,
             users,
             requests_by_arm,
             sticky_violations: self.violations,
-            moved_on_reweight: moved.count() as u64,
+            moved_on_reweight: self.moved,
         }
     }
 
@@ -162,7 +163,8 @@ mod tests {
         tally.before(&answer(0, "v2"));
         tally.during(&answer(0, "v1"), "v2");
         tally.after(&answer(0, "v1"), "v2");
-        assert_eq!(tally.traffic().sticky_violations, 2);
+        let traffic = tally.traffic();
+        assert_eq!((traffic.sticky_violations, traffic.moved_on_reweight), (2, 0));
     }
 
     #[test]
