@@ -33,7 +33,7 @@ fn drop_nulls(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// The chart's `templates/crds/`: file name and text, in a fixed order.
+/// The chart's `files/crds/`: file name and text, in a fixed order.
 pub fn crd_yaml() -> Vec<(String, String)> {
     crds().into_iter().map(|crd| (file_name(&crd), text(&crd))).collect()
 }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_charts_files_are_the_generated_ones() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/modelway/templates/crds/");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/modelway/files/crds/");
         for (name, text) in crd_yaml() {
             let committed = std::fs::read_to_string(format!("{folder}{name}")).unwrap_or_default();
             assert_eq!(committed, text, "{name} is stale: run `cargo xtask generate`");

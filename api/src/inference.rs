@@ -103,6 +103,14 @@ pub struct Predictor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 1024), regex(pattern = r"^/"))]
     pub model_path: Option<String>,
+    /// How the model's files come into the pods, `Auto` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_mount: Option<ModelMount>,
+    /// Secret with registry credentials (`kubernetes.io/dockerconfigjson`) for pulling the model image; the version's
+    /// `registrySecret` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub pull_secret: Option<String>,
     /// Number of pods, 1 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
@@ -133,6 +141,18 @@ impl Predictor {
         let given = self.traffic_weight.or(self.traffic_percentage);
         given.map_or(100, |weight| u32::try_from(weight).unwrap_or(0))
     }
+}
+
+/// How the files of a model image come into a pod.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ModelMount {
+    /// An image volume where the cluster can mount one, else `Pull`. Decided when the predictor's Deployment is made.
+    #[default]
+    Auto,
+    /// An image volume: the node pulls and shares the image.
+    ImageVolume,
+    /// An init container that pulls, verifies and unpacks the image into an emptyDir of the pod.
+    Pull,
 }
 
 /// A version by the Model's name and one way to choose.

@@ -1,5 +1,6 @@
 //! Kinds, wire documents, labels, reasons and conditions of Modelway; no I/O.
 
+pub mod access;
 pub mod conditions;
 pub mod crds;
 pub mod duration;

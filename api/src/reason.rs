@@ -106,6 +106,28 @@ reasons! {
     InvalidSpec,
     /// The API server refused a child object.
     ChildRejected,
+    /// A `ResourceQuota` of the namespace has no room.
+    QuotaExceeded,
+    /// A `LimitRange` of the namespace forbids the pods' resources.
+    LimitRangeViolated,
+    /// The namespace's Pod Security level forbids the pods.
+    PodSecurityViolated,
+    /// The controller lacks a permission; the message names verb and resource.
+    AccessDenied,
+    /// The installed definition of a kind is missing or older than the controller.
+    DefinitionOutdated,
+    /// A container used more memory than its limit.
+    OOMKilled,
+    /// A container ends again and again.
+    CrashLoopBackOff,
+    /// An image, or the model's image, cannot be pulled.
+    ImagePullBackOff,
+    /// A `ConfigMap`, Secret or volume that a container needs is not there.
+    CreateContainerConfigError,
+    /// No node has room for a pod, or none that it may run on.
+    Unschedulable,
+    /// A node that was short of something sent a pod away.
+    Evicted,
     /// Nothing is left to do.
     Settled,
     /// Work is going on.

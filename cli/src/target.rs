@@ -12,7 +12,7 @@ pub struct Target {
     pub namespace: String,
 }
 
-/// `--kubeconfig`, else the platform that runs on the data folder, else `KUBECONFIG`.
+/// `--kubeconfig`, else the platform that runs on the data folder, else `KUBECONFIG`, else the cluster that we run in.
 pub async fn connect(arguments: &TargetArguments) -> anyhow::Result<Target> {
     let options = KubeConfigOptions { context: arguments.context.clone(), ..KubeConfigOptions::default() };
     let running = Instance::find(&arguments.data_dir);
@@ -26,6 +26,7 @@ pub async fn connect(arguments: &TargetArguments) -> anyhow::Result<Target> {
         None if std::env::var_os("KUBECONFIG").is_some() || arguments.context.is_some() => {
             Config::from_kubeconfig(&options).await?
         }
+        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => Config::incluster()?,
         None => {
             let message = format!(
                 "no platform runs on {}; start one with `modelway up --detach`, or name a cluster with --kubeconfig",

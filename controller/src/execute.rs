@@ -1,4 +1,4 @@
-//! Carries a plan out: one call an action, each with a deadline.
+//! Carries a plan out: one call an action, each with a deadline, and only while this process leads.
 
 use std::{future::Future, time::Duration};
 
@@ -10,11 +10,20 @@ use kube::{
 use modelway_api::{MANAGER, labels};
 use modelway_plan::{Action, Event, Key, Kind, json as read, world::Rejection};
 use serde_json::Value;
+use tokio::time::Instant;
 
-use crate::{events::Recorder, informer::resource, store::Store};
+use crate::{
+    clock,
+    events::Recorder,
+    informer::resource,
+    leadership::{Leadership, NotLeading},
+    store::Store,
+};
 
 /// Longest wait for one answer; kube retries within it.
-const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait that a server may ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
 /// Why a plan was not carried out to its end.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +33,15 @@ pub enum ExecuteError {
     Conflict(Key),
     /// The API server refused a manifest; remembered in the store, so that the next plan says so.
     #[error("{key} was refused: {message}")]
-    Rejected { key: Key, message: String },
+    Rejected {
+        key: Key,
+        message: String,
+        /// The same manifest had been refused before: its planner takes no notice.
+        is_again: bool,
+    },
+    /// The API server refused another write.
+    #[error("cannot {verb} {key}: {message}")]
+    Denied { verb: &'static str, key: Key, message: String },
     /// No answer in time.
     #[error("no answer about {key} within {CALL_TIMEOUT:?}")]
     Timeout { key: Key },
@@ -34,6 +51,31 @@ pub enum ExecuteError {
     /// A plan with an object of an unknown kind.
     #[error("an action without a known kind and a name")]
     NoKey,
+    /// Another process does the work.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+}
+
+impl ExecuteError {
+    /// A stable word for metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Conflict(_) => "conflict",
+            Self::Rejected { .. } => "rejected",
+            Self::Denied { .. } => "denied",
+            Self::Timeout { .. } => "timeout",
+            Self::Call { .. } | Self::NoKey => "failed",
+            Self::NotLeading(_) => "not_leading",
+        }
+    }
+
+    /// How long the server wants to be left alone.
+    pub fn retry_after(&self) -> Duration {
+        let Self::Call { source, .. } = self else { return Duration::ZERO };
+        let kube::Error::Api(status) = &**source else { return Duration::ZERO };
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        Duration::from_secs(u64::from(seconds)).min(RETRY_AFTER_MAX)
+    }
 }
 
 /// Carries out plans.
@@ -42,12 +84,13 @@ pub struct Executor {
     client: Client,
     store: Store,
     recorder: Recorder,
+    leadership: Leadership,
 }
 
 impl Executor {
     /// An executor over that client.
-    pub fn new(client: Client, store: Store) -> Self {
-        Self { recorder: Recorder::new(client.clone()), client, store }
+    pub fn new(client: Client, store: Store, leadership: Leadership) -> Self {
+        Self { recorder: Recorder::new(client.clone()), client, store, leadership }
     }
 
     /// Carries out one action.
@@ -69,20 +112,19 @@ impl Executor {
                 self.settle("apply the status of", key.clone(), api.patch_status(&key.name, &params, &patch)).await
             }
             Action::Delete { uid, .. } => self.delete(&api, key, uid).await,
-            Action::Event(event) => {
-                self.tell(&key, &event).await;
-                Ok(())
-            }
+            Action::Event(event) => self.tell(&key, &event).await,
         }
     }
 
     /// An event that gets lost is no reason to do the work again.
-    async fn tell(&self, key: &Key, event: &Event) {
-        match call(key, self.recorder.record(event)).await {
+    async fn tell(&self, key: &Key, event: &Event) -> Result<(), ExecuteError> {
+        match self.call(key, self.recorder.record(event)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%key, %error, "event not written"),
+            Err(error @ ExecuteError::NotLeading(_)) => return Err(error),
             Err(error) => tracing::debug!(%error, "event not written"),
         }
+        Ok(())
     }
 
     fn api(&self, key: &Key) -> Api<DynamicObject> {
@@ -98,7 +140,7 @@ impl Executor {
         let applied = read::annotation(&object, labels::APPLIED).unwrap_or_default().to_owned();
         let object = dynamic(object, &key)?;
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-        match call(&key, api.create(&params, &object)).await? {
+        match self.call(&key, api.create(&params, &object)).await? {
             Err(kube::Error::Api(status)) if status.code == 409 && status.reason == "AlreadyExists" => Ok(()),
             answer => self.settle_or_reject("create", key, applied, answer),
         }
@@ -107,7 +149,7 @@ impl Executor {
     async fn apply(&self, api: &Api<DynamicObject>, key: Key, object: Value) -> Result<(), ExecuteError> {
         let applied = read::annotation(&object, labels::APPLIED).unwrap_or_default().to_owned();
         let params = PatchParams::apply(MANAGER).force();
-        let answer = call(&key, api.patch(&key.name, &params, &Patch::Apply(&object))).await?;
+        let answer = self.call(&key, api.patch(&key.name, &params, &Patch::Apply(&object))).await?;
         self.settle_or_reject("apply", key, applied, answer)
     }
 
@@ -125,8 +167,11 @@ impl Executor {
             }
             Err(kube::Error::Api(status)) if is_refusal(&status) => {
                 let message = status.message.clone();
-                self.store.reject(key.clone(), Rejection { applied, message: message.clone() });
-                Err(ExecuteError::Rejected { key, message })
+                // Quotas and permissions change; what a schema refuses once, it refuses again.
+                let may_pass = status.code == 403;
+                let rejection = Rejection { applied, message: message.clone(), may_pass, at: clock::now() };
+                let is_again = self.store.reject(key.clone(), rejection);
+                Err(ExecuteError::Rejected { key, message, is_again })
             }
             Err(error) => failure(verb, key, error),
         }
@@ -144,7 +189,7 @@ impl Executor {
             propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        match call(&key, api.delete(&key.name, &params)).await? {
+        match self.call(&key, api.delete(&key.name, &params)).await? {
             Ok(_) => Ok(()),
             // Gone, or another object of that name by now.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
@@ -158,29 +203,36 @@ impl Executor {
         key: Key,
         answer: impl Future<Output = kube::Result<DynamicObject>>,
     ) -> Result<(), ExecuteError> {
-        match call(&key, answer).await? {
+        match self.call(&key, answer).await? {
             Ok(_) => Ok(()),
             // The object went away meanwhile: there is nothing left to write.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => failure(verb, key, error),
         }
     }
-}
 
-async fn call<T>(key: &Key, answer: impl Future<Output = T>) -> Result<T, ExecuteError> {
-    tokio::time::timeout(CALL_TIMEOUT, answer).await.map_err(|_| ExecuteError::Timeout { key: key.clone() })
+    /// The one way to the API server for writes: it begins while this process leads and is given up before it may not.
+    async fn call<T>(&self, key: &Key, answer: impl Future<Output = T>) -> Result<T, ExecuteError> {
+        let now = Instant::now();
+        let limit = now + CALL_TIMEOUT;
+        let limit = self.leadership.permit(now)?.map_or(limit, |until| until.min(limit));
+        tokio::time::timeout_at(limit, answer).await.map_err(|_| ExecuteError::Timeout { key: key.clone() })
+    }
 }
 
 fn failure(verb: &'static str, key: Key, error: kube::Error) -> Result<(), ExecuteError> {
     match error {
         kube::Error::Api(status) if status.code == 409 => Err(ExecuteError::Conflict(key)),
+        kube::Error::Api(status) if status.code == 403 => {
+            Err(ExecuteError::Denied { verb, key, message: status.message.clone() })
+        }
         source => Err(ExecuteError::Call { verb, key, source: Box::new(source) }),
     }
 }
 
-/// Whether another try of the same manifest would be refused alike.
+/// Whether the manifest is at fault, or what the namespace or the controller may have.
 fn is_refusal(status: &Status) -> bool {
-    matches!(status.code, 400 | 422)
+    matches!(status.code, 400 | 403 | 422)
 }
 
 fn dynamic(object: Value, key: &Key) -> Result<DynamicObject, ExecuteError> {

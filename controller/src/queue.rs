@@ -91,13 +91,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.changed.notify_waiters();
     }
 
-    /// The key failed: it runs again after its backoff, whatever wakes it meanwhile comes on top. Returns the wait.
-    pub fn failed(&self, key: &K, backoff: Backoff) -> Duration {
+    /// Keys that are due and wait.
+    pub fn due(&self) -> usize {
+        self.inner.lock().order.range(..(Instant::now(), u64::MAX)).count()
+    }
+
+    /// The key failed: it runs again after its backoff, no earlier than `at_least` and up to a quarter later by `jitter`
+    /// in 0..1. Whatever wakes it meanwhile comes on top. Returns the wait.
+    pub fn failed(&self, key: &K, backoff: Backoff, at_least: Duration, jitter: f64) -> Duration {
         let mut inner = self.inner.lock();
         inner.running.remove(key);
         let failures = inner.failures.entry(key.clone()).or_insert(0);
         *failures = failures.saturating_add(1);
-        let wait = backoff.after(*failures);
+        let wait = backoff.after(*failures).mul_f64(1.0 + 0.25 * jitter.clamp(0.0, 1.0)).max(at_least);
         inner.insert(key.clone(), Instant::now() + wait);
         drop(inner);
         self.changed.notify_waiters();
@@ -176,13 +182,15 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..6 {
             let key = queue.next().await;
-            waits.push(queue.failed(&key, BACKOFF).as_millis());
+            waits.push(queue.failed(&key, BACKOFF, Duration::ZERO, 0.0).as_millis());
         }
         assert_eq!(waits, [100, 200, 400, 800, 1_000, 1_000]);
         let key = queue.next().await;
         queue.done(&key);
         queue.add("a");
         let key = queue.next().await;
-        assert_eq!(queue.failed(&key, BACKOFF).as_millis(), 100);
+        assert_eq!(queue.failed(&key, BACKOFF, Duration::ZERO, 0.0).as_millis(), 100);
+        let key = queue.next().await;
+        assert_eq!(queue.failed(&key, BACKOFF, Duration::from_secs(7), 1.0).as_secs(), 7, "the server asked for it");
     }
 }

@@ -2,12 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use modelway_plan::{Context, Key, Settings, job_source::JobSource};
+use modelway_api::Reason;
+use modelway_plan::{Context, Key, Plan, Settings, job_source::JobSource, refusal};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    clock,
+    blocked, clock,
     execute::{ExecuteError, Executor},
+    health::{Health, Obstacle},
+    jitter::jittered,
     kinds,
+    leadership::Leadership,
+    metrics::Metrics,
     queue::Backoff,
     store::Store,
 };
@@ -18,8 +25,12 @@ const CONFLICT: Backoff = Backoff { first: Duration::from_millis(5), max: Durati
 const FAILURE: Backoff = Backoff { first: Duration::from_millis(200), max: Duration::from_secs(30) };
 /// After a refusal: the next plan knows about it.
 const REFUSAL: Backoff = Backoff { first: Duration::from_millis(5), max: Duration::from_mins(1) };
+/// After a refusal that the object tells about already: until somebody does something.
+const DENIAL: Backoff = Backoff { first: Duration::from_secs(5), max: Duration::from_mins(1) };
 /// Everything is looked at again after that time, whatever was missed.
 const RESYNC: Duration = Duration::from_mins(5);
+/// While the first list of a kind is on its way.
+const UNLISTED: Duration = Duration::from_secs(1);
 
 /// Takes keys from the queue and works on them.
 #[derive(Clone)]
@@ -28,51 +39,133 @@ pub struct Worker {
     pub executor: Executor,
     pub settings: Arc<Settings>,
     pub sources: Arc<[JobSource]>,
+    pub leadership: Leadership,
+    pub health: Health,
+    pub metrics: Metrics,
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+enum Turn {
+    /// Look again then; `None` when the object is gone.
+    Done(Option<Duration>),
+    /// Asked to stop with actions left.
+    Stopped,
 }
 
 impl Worker {
-    /// Works for ever.
-    pub async fn run(self) {
+    /// Works until it is stopped, then ends with the write that is under way.
+    pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            let key = self.store.queue.next().await;
-            match self.turn(&key).await {
-                Ok(again) => {
-                    self.store.queue.done(&key);
-                    if let Some(again) = again {
-                        self.store.queue.add_after(key, again);
-                    }
+            let key = tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                key = next(&mut self.leadership, &self.store) => key,
+            };
+            let (busy, began) = (self.health.busy("a worker"), Instant::now());
+            let turn = self.turn(&key, &stop).await;
+            drop(busy);
+            let result = turn.as_ref().map_or_else(ExecuteError::reason, |_| "ok");
+            self.metrics.reconciled(key.kind, result, began.elapsed(), clock::now().as_second());
+            self.settle(key, turn);
+        }
+    }
+
+    fn settle(&self, key: Key, turn: Result<Turn, ExecuteError>) {
+        let queue = &self.store.queue;
+        match turn {
+            Ok(Turn::Done(again)) => {
+                queue.done(&key);
+                if let Some(again) = again {
+                    queue.add_after(key, again);
                 }
-                Err(error) => {
-                    let wait = self.store.queue.failed(&key, backoff(&error));
-                    report(&key, &error, wait);
-                }
+            }
+            // It waits for a leader, this one or the next.
+            Ok(Turn::Stopped) | Err(ExecuteError::NotLeading(_)) => {
+                queue.done(&key);
+                queue.add(key);
+            }
+            Err(error) => {
+                let wait = queue.failed(&key, backoff(&error), error.retry_after(), rand::random());
+                report(&key, &error, wait);
             }
         }
     }
 
-    /// One turn. Returns when to look again; `None` when the object is gone.
-    async fn turn(&self, key: &Key) -> Result<Option<Duration>, ExecuteError> {
-        let world = self.store.namespace(&key.namespace);
-        if world.object(key).is_none() {
-            return Ok(None);
+    async fn turn(&self, key: &Key, stop: &CancellationToken) -> Result<Turn, ExecuteError> {
+        let Some(plan) = self.plan(key) else { return Ok(Turn::Done(None)) };
+        for action in plan.actions {
+            if stop.is_cancelled() {
+                return Ok(Turn::Stopped);
+            }
+            if let Err(error) = self.executor.execute(action).await {
+                self.tell(key, &error).await?;
+                return Err(error);
+            }
         }
+        let again = plan.again_after.filter(|again| *again < RESYNC);
+        Ok(Turn::Done(Some(again.unwrap_or_else(|| jittered(RESYNC)))))
+    }
+
+    /// What the object's present state asks for; `None` when it is gone.
+    fn plan(&self, key: &Key) -> Option<Plan> {
+        let world = self.store.namespace(&key.namespace);
+        let live = world.object(key)?;
+        match self.health.obstacle(kinds::needs(key.kind), &key.namespace) {
+            Some(Obstacle::Unlisted(_)) => Some(Plan { again_after: Some(UNLISTED), ..Plan::default() }),
+            Some(Obstacle::Told { reason, message }) => {
+                Some(blocked::plan(key, live, reason, &advised(reason, &message), clock::now()))
+            }
+            None => {
+                let entropy: [u8; 16] = rand::random();
+                let cx = Context { world: &world, settings: &self.settings, now: clock::now(), entropy };
+                Some(kinds::plan(&cx, &self.sources, key))
+            }
+        }
+    }
+
+    /// Tells on the object about a refusal that its own planner will not tell about.
+    async fn tell(&self, key: &Key, error: &ExecuteError) -> Result<(), ExecuteError> {
+        let (ExecuteError::Denied { message, .. } | ExecuteError::Rejected { message, is_again: true, .. }) = error
+        else {
+            return Ok(());
+        };
+        let reason = refusal::reason(message);
         let plan = {
-            let entropy: [u8; 16] = rand::random();
-            let cx = Context { world: &world, settings: &self.settings, now: clock::now(), entropy };
-            kinds::plan(&cx, &self.sources, key)
+            let world = self.store.namespace(&key.namespace);
+            let Some(live) = world.object(key) else { return Ok(()) };
+            blocked::plan(key, live, reason, &advised(reason, &error.to_string()), clock::now())
         };
         for action in plan.actions {
-            self.executor.execute(action).await?;
+            match self.executor.execute(action).await {
+                Err(error @ ExecuteError::NotLeading(_)) => return Err(error),
+                Err(error) => tracing::debug!(%key, %error, "the refusal cannot be told on the object"),
+                Ok(()) => {}
+            }
         }
-        Ok(Some(plan.again_after.unwrap_or(RESYNC).min(RESYNC)))
+        Ok(())
     }
+}
+
+/// The next key, once this process leads.
+async fn next(leadership: &mut Leadership, store: &Store) -> Key {
+    leadership.leading().await;
+    store.queue.next().await
+}
+
+fn advised(reason: Reason, message: &str) -> String {
+    format!("{message}{}", refusal::advice(reason))
 }
 
 fn backoff(error: &ExecuteError) -> Backoff {
     match error {
         ExecuteError::Conflict(_) => CONFLICT,
-        ExecuteError::Rejected { .. } => REFUSAL,
-        ExecuteError::Timeout { .. } | ExecuteError::Call { .. } | ExecuteError::NoKey => FAILURE,
+        ExecuteError::Rejected { is_again: false, .. } => REFUSAL,
+        ExecuteError::Rejected { .. } | ExecuteError::Denied { .. } => DENIAL,
+        ExecuteError::Timeout { .. }
+        | ExecuteError::Call { .. }
+        | ExecuteError::NoKey
+        | ExecuteError::NotLeading(_) => FAILURE,
     }
 }
 
@@ -80,9 +173,11 @@ fn report(key: &Key, error: &ExecuteError, wait: Duration) {
     match error {
         ExecuteError::Conflict(_) => tracing::debug!(%key, %error, "planning again"),
         ExecuteError::Rejected { .. }
+        | ExecuteError::Denied { .. }
         | ExecuteError::Timeout { .. }
         | ExecuteError::Call { .. }
-        | ExecuteError::NoKey => {
+        | ExecuteError::NoKey
+        | ExecuteError::NotLeading(_) => {
             tracing::warn!(%key, %error, ?wait, "trying again");
         }
     }

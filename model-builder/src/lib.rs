@@ -23,7 +23,7 @@ pub use client::{ClientError, PlainHttp, RetryPolicy};
 pub use digest::{Digest, DigestError};
 pub use inspect::{ImageSummary, LayerSummary, inspect, list_tags, verify};
 pub use pack::PackError;
-pub use pull::{PullError, PullLimits, PullRequest, PulledImage, clean_store, pull};
+pub use pull::{PullError, PullLimits, PullRequest, PulledImage, clean_store, pull, pull_into};
 pub use push::{PicklePolicy, Progress, ProgressSink, PushError, PushRequest, no_progress, push};
 pub use reference::{ImageReference, ReferenceError, Repository};
 pub use report::{PushReport, UploadReport};

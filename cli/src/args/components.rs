@@ -17,7 +17,9 @@ pub enum ModelCommand {
     )]
     Push(PushArguments),
     /// Pull a model image into a store folder, verified.
-    #[command(after_help = "Example:\n  modelway model pull 127.0.0.1:5553/default/digits:v1 --store ./images")]
+    #[command(
+        after_help = "Examples:\n  modelway model pull 127.0.0.1:5553/default/digits:v1 --store ./images\n  modelway model pull 127.0.0.1:5553/default/digits:v1 --into ./digits"
+    )]
     Pull(PullArguments),
     /// Show what an image holds.
     #[command(after_help = "Example:\n  modelway model inspect 127.0.0.1:5553/default/digits:v1")]
@@ -32,9 +34,12 @@ pub struct RegistryAccess {
     /// Speak to the registry without TLS; loopback addresses are plain by default.
     #[arg(long)]
     pub plain_http: bool,
-    /// docker `config.json` or Kubernetes `.dockerconfigjson` with the credentials; absent = anonymous.
+    /// docker `config.json` or Kubernetes `.dockerconfigjson` with the credentials; an absent file = anonymous.
     #[arg(long)]
     pub auth_file: Option<PathBuf>,
+    /// PEM file with the certificate authority of the registry, besides the system's; an absent file = none.
+    #[arg(long)]
+    pub ca_file: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -68,9 +73,12 @@ pub struct PushArguments {
 pub struct PullArguments {
     /// Image reference with a tag or a digest.
     pub reference: String,
-    /// Store folder.
-    #[arg(long)]
-    pub store: PathBuf,
+    /// Store folder: images are under `<store>/<digest>/rootfs`.
+    #[arg(long, required_unless_present = "into")]
+    pub store: Option<PathBuf>,
+    /// Folder that gets the model's files themselves; it appears when they are complete.
+    #[arg(long, conflicts_with = "store")]
+    pub into: Option<PathBuf>,
     #[command(flatten)]
     pub access: RegistryAccess,
 }
@@ -161,8 +169,46 @@ pub struct ControllerArguments {
     #[arg(long)]
     pub allowed_host_paths: Vec<String>,
     /// Registries (`host:port`) that speak HTTP without TLS.
-    #[arg(long)]
+    #[arg(long, value_delimiter = ',')]
     pub plain_http_registries: Vec<String>,
+    /// How models come into predictors that leave it open; `auto` asks the cluster once, at the start.
+    #[arg(long, value_enum, default_value = "auto")]
+    pub model_mount: MountArgument,
+    /// Router pods of an Inference that does not say.
+    #[arg(long, default_value = "2", value_parser = clap::value_parser!(i32).range(1..=100))]
+    pub router_replicas: i32,
+    /// `ClusterRole` that router pods are bound to in their namespace; none where nothing is authorised.
+    #[arg(long)]
+    pub router_cluster_role: Option<String>,
+    /// Namespaces to look at, and no others; all of them when absent.
+    #[arg(long, value_delimiter = ',')]
+    pub watch_namespaces: Vec<String>,
+    /// Where health, readiness and metrics are told; nowhere when absent.
+    #[arg(long)]
+    pub admin: Option<SocketAddr>,
+    /// Work only while holding a Lease, so that several replicas can run.
+    #[arg(long)]
+    pub leader_elect: bool,
+    /// Namespace of the Lease; that of the pod, or of the kubeconfig, when absent.
+    #[arg(long)]
+    pub leader_election_namespace: Option<String>,
+    /// Name of the Lease.
+    #[arg(long, default_value = "modelway-controller")]
+    pub leader_election_name: String,
+    /// Name of this replica in the Lease, different from all others; the host's with random letters when absent.
+    #[arg(long)]
+    pub identity: Option<String>,
+}
+
+/// How models come into pods.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum MountArgument {
+    /// An image volume where the cluster can mount one, else as `pull`.
+    Auto,
+    /// An image volume.
+    ImageVolume,
+    /// An init container pulls into an emptyDir.
+    Pull,
 }
 
 #[derive(Subcommand)]

@@ -41,12 +41,22 @@ pub enum Command {
         after_help = "Example:\n  modelway get inference\n  modelway get modelversion mv-digits-v1-1a2b3 -o yaml"
     )]
     Get(GetArguments),
+    /// Say why an object is as it is: the chain of what it depends on, and the first cause.
+    #[command(
+        after_help = "Examples:\n  modelway explain inference digits\n  modelway explain job digits-v1 --output json"
+    )]
+    Explain(ExplainArguments),
     /// Delete objects.
     #[command(after_help = "Example:\n  modelway delete inference digits")]
     Delete(DeleteArguments),
     /// Print the log of a pod, or of the newest pod of a Job or Deployment.
     #[command(after_help = "Example:\n  modelway logs job/digits-v1\n  modelway logs digits-v1-x2x4z --follow")]
     Logs(LogsArguments),
+    /// Check whether a cluster can run Modelway; let go of what it holds.
+    #[command(
+        after_help = "Examples:\n  modelway doctor --kubeconfig ~/.kube/config\n  modelway doctor --release      before Modelway is removed from a cluster"
+    )]
+    Doctor(DoctorArguments),
     /// Model images: push, pull, inspect, verify.
     #[command(subcommand)]
     Model(ModelCommand),
@@ -133,6 +143,18 @@ pub struct PlatformArguments {
 pub struct QuickstartArguments {
     #[command(flatten)]
     pub platform: PlatformArguments,
+    /// Run the story on the Kubernetes cluster of this context, where Modelway's chart is installed.
+    #[arg(long, conflicts_with_all = ["keep", "api_port", "registry_port"])]
+    pub context: Option<String>,
+    /// Kubeconfig with that context; without --context its current one. [default: KUBECONFIG, ~/.kube/config]
+    #[arg(long, conflicts_with_all = ["keep", "api_port", "registry_port"])]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace on that cluster.
+    #[arg(short, long, default_value = "default")]
+    pub namespace: String,
+    /// Image of the training jobs on that cluster; the installed controller's when absent.
+    #[arg(long)]
+    pub image: Option<String>,
     /// `table` for people, `json` for programs.
     #[arg(short, long, value_enum, default_value = "table")]
     pub output: SummaryOutput,
@@ -224,6 +246,18 @@ pub struct GetArguments {
 }
 
 #[derive(clap::Args)]
+pub struct ExplainArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Kind: inference, model, modelversion, job, deployment or pod.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: SummaryOutput,
+}
+
+#[derive(clap::Args)]
 pub struct DeleteArguments {
     #[command(flatten)]
     pub target: TargetArguments,
@@ -266,6 +300,52 @@ pub struct LogsArguments {
     pub tail: Option<i64>,
 }
 
+#[derive(clap::Args)]
+pub struct DoctorArguments {
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Also ask the controller behind this URL whether it is ready.
+    #[arg(long, conflicts_with = "release")]
+    pub controller: Option<String>,
+    /// Take Modelway's finalizer off every training job.
+    #[arg(long)]
+    pub release: bool,
+    /// Only in these namespaces; none = all.
+    #[arg(long, requires = "release", value_delimiter = ',')]
+    pub watch_namespaces: Vec<String>,
+    /// NAMESPACE/NAME of the controller's Deployment, scaled to zero first; its Lease of the same name is removed.
+    #[arg(long, requires = "release")]
+    pub stop: Option<WorkloadName>,
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: SummaryOutput,
+}
+
+/// `NAMESPACE/NAME`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct WorkloadName {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl std::str::FromStr for WorkloadName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err("give NAMESPACE/NAME"),
+        }
+    }
+}
+
+impl std::fmt::Display for WorkloadName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.namespace, self.name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,5 +354,11 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_workload_has_a_namespace_and_a_name() {
+        assert_eq!("a/b".parse::<WorkloadName>().unwrap().to_string(), "a/b");
+        assert!(["b", "/b", "a/", "a/b/c"].iter().all(|text| text.parse::<WorkloadName>().is_err()));
     }
 }

@@ -1,12 +1,13 @@
 //! Components that run alone, or as containers of pods.
 
 use anyhow::Context;
-use modelway_controller::ControllerOptions;
+use modelway_api::inference::ModelMount;
+use modelway_controller::{ControllerOptions, LeaderElection, Timing};
 use modelway_registry::Registry;
 use modelway_router::{RouteKey, RouterOptions, Source};
 use modelway_runtime::RuntimeOptions;
 
-use crate::args::{ControllerArguments, RegistryArguments, RouterArguments, RuntimeCommand};
+use crate::args::{ControllerArguments, MountArgument, RegistryArguments, RouterArguments, RuntimeCommand};
 use crate::exit::{Failure, fail};
 use crate::{stop, target};
 
@@ -57,10 +58,39 @@ pub async fn registry(arguments: RegistryArguments) -> anyhow::Result<()> {
 pub async fn controller(arguments: ControllerArguments) -> anyhow::Result<()> {
     let stop = stop::on_signal()?;
     let target = target::connect(&arguments.target).await?;
-    let mut options = ControllerOptions::new(target.client);
+    let mut options = ControllerOptions::new(target.client.clone());
+    if let Some(address) = arguments.admin {
+        let listener = tokio::net::TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("cannot listen on {address}; choose another with --admin"))?;
+        options.admin = Some(listener);
+    }
+    options.election = arguments.leader_elect.then(|| LeaderElection {
+        namespace: arguments.leader_election_namespace.unwrap_or(target.namespace),
+        name: arguments.leader_election_name,
+        identity: arguments.identity.unwrap_or_else(replica_name),
+        timing: Timing::default(),
+    });
+    options.namespaces = arguments.watch_namespaces.into_iter().filter(|name| !name.is_empty()).collect();
     options.settings.default_registry = Some(arguments.default_registry);
     options.settings.image = arguments.image;
     options.settings.plain_http = arguments.plain_http_registries;
     options.settings.allowed_host_paths = arguments.allowed_host_paths;
+    options.settings.router_replicas = arguments.router_replicas;
+    options.settings.router_role = arguments.router_cluster_role;
+    options.settings.model_mount = match arguments.model_mount {
+        MountArgument::Auto => ModelMount::Auto,
+        MountArgument::ImageVolume => ModelMount::ImageVolume,
+        MountArgument::Pull => ModelMount::Pull,
+    };
+    if arguments.model_mount == MountArgument::Auto {
+        let only = options.namespaces.first().map(String::as_str);
+        options.settings.image_volumes = modelway_controller::image_volumes(&options.client, only).await;
+    }
     Ok(modelway_controller::run(options, stop).await?)
+}
+
+/// A name that no other replica has, also not this one after a restart.
+fn replica_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{:016x}", host.trim(), rand::random::<u64>())
 }

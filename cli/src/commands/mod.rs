@@ -3,7 +3,9 @@
 mod apply;
 mod components;
 mod delete;
+mod doctor;
 mod down;
+mod explain;
 mod get;
 mod logs;
 mod model;
@@ -26,8 +28,10 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Status(arguments) => status::run(&arguments),
         Command::Apply(arguments) => Box::pin(apply::run(&arguments)).await,
         Command::Get(arguments) => Box::pin(get::run(&arguments)).await,
+        Command::Explain(arguments) => Box::pin(explain::run(&arguments)).await,
         Command::Delete(arguments) => Box::pin(delete::run(&arguments)).await,
         Command::Logs(arguments) => Box::pin(logs::run(&arguments)).await,
+        Command::Doctor(arguments) => Box::pin(doctor::run(&arguments)).await,
         Command::Model(command) => Box::pin(model::run(command)).await,
         Command::Router(arguments) => Box::pin(components::router(arguments)).await,
         Command::Runtime(command) => Box::pin(components::runtime(command)).await,

@@ -1,6 +1,6 @@
 //! `modelway model`: model images by hand, and what builder pods run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use modelway_oci::{
@@ -59,6 +59,7 @@ async fn push_once(arguments: PushArguments) -> anyhow::Result<PushReport> {
     let mut request = PushRequest::new(&arguments.source, arguments.repository, arguments.tag);
     request.auth = auth;
     request.plain_http = plain_http;
+    request.ca_file = ca_file(&arguments.access);
     request.metadata = metadata;
     request.force_tag = arguments.force;
     request.pickle = match arguments.pickle.to_lowercase().as_str() {
@@ -88,11 +89,20 @@ fn write_result(path: &Path, document: &str) -> anyhow::Result<()> {
 }
 
 async fn pull(arguments: PullArguments) -> anyhow::Result<()> {
-    let (auth, plain_http) = access(&arguments.access);
-    let mut request = PullRequest::new(arguments.reference, arguments.store);
-    request.auth = auth;
-    request.plain_http = plain_http;
-    let pulled = Box::pin(modelway_oci::pull(&request, bar("pull"))).await?;
+    let store = match (&arguments.store, &arguments.into) {
+        (Some(store), _) => store.clone(),
+        // Beside the folder: what is moved there stays on one file system.
+        (None, Some(into)) => {
+            let parent = into.parent().filter(|parent| !parent.as_os_str().is_empty());
+            parent.unwrap_or(Path::new(".")).join(".modelway-store")
+        }
+        (None, None) => return Err(fail(Failure::Usage, "--store or --into is needed")),
+    };
+    let request = request(arguments.reference, store, &arguments.access);
+    let pulled = match &arguments.into {
+        Some(into) => Box::pin(modelway_oci::pull_into(&request, into, bar("pull"))).await?,
+        None => Box::pin(modelway_oci::pull(&request, bar("pull"))).await?,
+    };
     output::line(&format!("{} in {}", pulled.digest, pulled.path.display()));
     Ok(())
 }
@@ -109,11 +119,16 @@ fn bar(title: &str) -> ProgressSink {
 }
 
 fn image(arguments: ImageArguments) -> PullRequest {
-    let (auth, plain_http) = access(&arguments.access);
-    let mut request = PullRequest::new(arguments.reference, std::env::temp_dir());
-    request.auth = auth;
-    request.plain_http = plain_http;
-    request
+    request(arguments.reference, std::env::temp_dir(), &arguments.access)
+}
+
+fn request(reference: String, store: PathBuf, arguments: &RegistryAccess) -> PullRequest {
+    let (auth, plain_http) = access(arguments);
+    PullRequest { auth, plain_http, ca_file: ca_file(arguments), ..PullRequest::new(reference, store) }
+}
+
+fn ca_file(arguments: &RegistryAccess) -> Option<PathBuf> {
+    arguments.ca_file.clone().filter(|file| file.exists())
 }
 
 fn access(arguments: &RegistryAccess) -> (Auth, PlainHttp) {

@@ -14,13 +14,17 @@ pub struct Document {
     pub arms: Vec<Arm>,
     /// By stage; `total` is the whole run.
     pub seconds: BTreeMap<&'static str, f64>,
-    /// Largest sum over all processes of the platform.
-    pub peak_rss_bytes: u64,
-    /// The platform's own process before any work.
-    pub platform_idle_rss_bytes: u64,
+    /// Largest sum over all processes of the platform; absent on a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_rss_bytes: Option<u64>,
+    /// The platform's own process before any work; absent on a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_idle_rss_bytes: Option<u64>,
     /// URL of the Inference.
     pub endpoint: String,
-    /// `fresh`, or `resumed` when the data folder held earlier work.
+    /// How the requests went there: `direct`, or `apiServer` where only the cluster's API server can be reached.
+    pub path: &'static str,
+    /// `fresh`, or `resumed` when the data folder or the namespace held earlier work.
     pub start: &'static str,
 }
 

@@ -1,11 +1,13 @@
 //! `modelway quickstart`: from two training jobs to a 90/10 split, with real traffic, on this machine.
 
+mod cluster;
 mod document;
 mod story;
 mod summary;
 mod tally;
 mod traffic;
 mod waits;
+mod way;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -35,6 +37,9 @@ pub async fn run(arguments: QuickstartArguments) -> anyhow::Result<()> {
     let stop = stop::on_signal()?;
     let start = Instant::now();
     let progress = Progress::new();
+    if arguments.context.is_some() || arguments.kubeconfig.is_some() {
+        return Box::pin(cluster::run(&arguments, progress, start, stop)).await;
+    }
     let resumed = arguments.platform.data_dir.join("format.json").exists();
     let mut host = start_or_join(&arguments, progress, resumed).await?;
     let stage = stage(&host).await?;
@@ -147,7 +152,7 @@ async fn tell(
     resumed: bool,
 ) -> anyhow::Result<Document> {
     let mut document = Document {
-        platform_idle_rss_bytes: processes::resident_bytes(stage.platform).unwrap_or(0),
+        platform_idle_rss_bytes: processes::resident_bytes(stage.platform),
         start: if resumed { "resumed" } else { "fresh" },
         ..Document::default()
     };
@@ -156,10 +161,19 @@ async fn tell(
     }
     let peak = PeakMemory::watch(stage.roots);
     let timeout = Duration::from_secs(arguments.timeout);
-    let story = Story { client: stage.client, progress, start, timeout, users: arguments.users, seed: arguments.seed };
+    let story = Story {
+        client: stage.client,
+        namespace: "default".to_owned(),
+        image: modelway_api::image(),
+        progress,
+        start,
+        timeout,
+        users: arguments.users,
+        seed: arguments.seed,
+    };
     story.tell(arguments.first_answer, &mut document).await?;
     document.seconds.insert("total", start.elapsed().as_secs_f64());
-    document.peak_rss_bytes = peak.bytes();
+    document.peak_rss_bytes = Some(peak.bytes());
     Ok(document)
 }
 
@@ -187,6 +201,6 @@ fn show(document: &Document, arguments: &QuickstartArguments, stays: bool, host:
     let foreground = matches!(host, Host::Own(_)) && !arguments.keep;
     output::line(&summary::render(
         document,
-        &summary::Hints { program: &program(), data_dir: &data_dir, stays: stays || arguments.keep, foreground },
+        &summary::Hints { program: &program(), data_dir: &data_dir, stays: stays || arguments.keep, foreground, cluster: None },
     ));
 }

@@ -13,13 +13,13 @@ use super::document::{Document, Version};
 use super::tally::Tally;
 use super::traffic::{self, Planned};
 use super::waits;
+use super::way::Way;
 use crate::commands::{Mode, apply_documents};
 use crate::objects::parse_documents;
 use crate::progress::{self, Progress, Step};
 
-const NAMESPACE: &str = "default";
 const MODEL: &str = "digits";
-const JOBS: [&str; 2] = ["digits-v1", "digits-v2"];
+pub const JOBS: [&str; 2] = ["digits-v1", "digits-v2"];
 const JOBS_MANIFEST: &str = include_str!("../../../examples/digits/manifests/jobs.yaml");
 const INFERENCE_MANIFEST: &str = include_str!("../../../examples/digits/manifests/inference.yaml");
 /// The predictor whose share grows.
@@ -30,6 +30,9 @@ const REWEIGHT: Duration = Duration::from_secs(10);
 /// What the stages need.
 pub struct Story {
     pub client: Client,
+    pub namespace: String,
+    /// Image of the training jobs; Modelway's own on one machine.
+    pub image: String,
     pub progress: Progress,
     pub start: Instant,
     /// For each wait.
@@ -50,7 +53,7 @@ impl Story {
     pub async fn tell(&self, first_answer_only: bool, document: &mut Document) -> anyhow::Result<()> {
         self.train_and_publish(document).await?;
         let inference = self.serve(document).await?;
-        let client = traffic_client(&inference, document)?;
+        let client = self.traffic_client(&inference, document).await?;
         client.ask(Planned { user: 0, image: 0 }).await.context("the first request failed")?;
         document.seconds.insert("firstAnswer", self.start.elapsed().as_secs_f64());
         if first_answer_only {
@@ -80,13 +83,13 @@ impl Story {
 
     /// One job, from its start to its image in the registry.
     async fn train_one(&self, name: &str, step: &Step) -> anyhow::Result<Outcome> {
-        let jobs: Api<Job> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &self.namespace);
         let before = jobs.get_opt(name).await?.is_some_and(|job| matches!(waits::job(&job), waits::Verdict::Ready));
         let waiting = |what: &str| step.message(&format!("{name}: {what}"));
         let job = waits::until(jobs, name, self.timeout, waits::job, waiting).await?;
         let trained = Instant::now();
         let version = names::model_version(name, &job.uid().unwrap_or_default());
-        let api: Api<ModelVersion> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api: Api<ModelVersion> = Api::namespaced(self.client.clone(), &self.namespace);
         let status =
             waits::until(api, &version, self.timeout, waits::version, waiting).await?.status.unwrap_or_default();
         let published = Instant::now();
@@ -113,7 +116,7 @@ impl Story {
     }
 
     async fn inference_ready(&self, step: &Step) -> anyhow::Result<Inference> {
-        let api: Api<Inference> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let api: Api<Inference> = Api::namespaced(self.client.clone(), &self.namespace);
         waits::until(api, MODEL, self.timeout, waits::inference, |what| step.message(what)).await
     }
 
@@ -186,24 +189,27 @@ impl Story {
     }
 
     async fn apply(&self, manifest: &str, name: &str) -> anyhow::Result<()> {
-        let documents = parse_documents(manifest, &format!("examples/digits/manifests/{name}"))?;
-        apply_documents(&self.client, NAMESPACE, &documents, Mode { force: true, dry_run: false }).await?;
+        let manifest = manifest.replace(&modelway_api::image(), &self.image);
+        let documents = parse_documents(&manifest, &format!("examples/digits/manifests/{name}"))?;
+        apply_documents(&self.client, &self.namespace, &documents, Mode { force: true, dry_run: false }).await?;
         Ok(())
     }
-}
 
-/// Sends to the Inference's endpoint, and knows its predictors by their digests.
-fn traffic_client(inference: &Inference, document: &Document) -> anyhow::Result<traffic::Client> {
-    let status = inference.status.clone().unwrap_or_default();
-    let arms: BTreeMap<String, String> = status
-        .predictor_statuses
-        .into_iter()
-        .filter_map(|predictor| {
-            let digest = predictor.model_digest?;
-            Some((digest.rsplit('@').next().unwrap_or_default().to_owned(), predictor.name))
-        })
-        .collect();
-    traffic::Client::new(&document.endpoint, MODEL, arms)
+    /// Sends to the Inference, and knows its predictors by their digests.
+    async fn traffic_client(&self, inference: &Inference, document: &mut Document) -> anyhow::Result<traffic::Client> {
+        let status = inference.status.clone().unwrap_or_default();
+        let arms: BTreeMap<String, String> = status
+            .predictor_statuses
+            .into_iter()
+            .filter_map(|predictor| {
+                let digest = predictor.model_digest?;
+                Some((digest.rsplit('@').next().unwrap_or_default().to_owned(), predictor.name))
+            })
+            .collect();
+        let way = Way::find(&self.client, &self.namespace, MODEL, &document.endpoint).await?;
+        document.path = way.name();
+        Ok(traffic::Client::new(way, arms))
+    }
 }
 
 fn failed(tally: &mut Tally, error: &anyhow::Error) {

@@ -13,6 +13,8 @@ pub struct Hints<'a> {
     pub stays: bool,
     /// Whether it goes on in this process, until Ctrl-C.
     pub foreground: bool,
+    /// Flags that name the cluster that it ran on; `None` on this machine.
+    pub cluster: Option<&'a str>,
 }
 
 /// Plain text, at most 100 columns.
@@ -68,10 +70,19 @@ fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
     let program = hints.program;
     let total = document.seconds.get("total").copied().unwrap_or(0.0);
     push(text, "");
-    push(
-        text,
-        &format!("Done in {total:.1} s, peak memory {} MB in all processes.", document.peak_rss_bytes / 1_000_000),
-    );
+    let peak = document.peak_rss_bytes.map_or_else(String::new, |bytes| {
+        format!(", peak memory {} MB in all processes", bytes / 1_000_000)
+    });
+    push(text, &format!("Done in {total:.1} s{peak}."));
+    if let Some(cluster) = hints.cluster {
+        push(text, "");
+        push(text, "Look around");
+        push(text, &format!("  kubectl{cluster} get inference,modelversion,pods"));
+        push(text, &format!("  {program} explain inference digits{cluster}"));
+        push(text, &format!("Clean up    kubectl{cluster} delete inference,job,pvc -l modelway.io/example=digits"));
+        push(text, &format!("            kubectl{cluster} delete model digits"));
+        return;
+    }
     let flag = if hints.data_dir == ".modelway" { String::new() } else { format!(" --data-dir {}", hints.data_dir) };
     if hints.stays {
         push(text, "");
@@ -120,7 +131,7 @@ mod tests {
         };
         let text = render(
             &document,
-            &Hints { program: "target/release/modelway", data_dir: ".modelway", stays: true, foreground: true },
+            &Hints { program: "target/release/modelway", data_dir: ".modelway", stays: true, foreground: true, cluster: None },
         );
         for part in [
             "mv-a  1.5 MB, 0.4 s",

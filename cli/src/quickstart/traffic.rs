@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use futures::StreamExt;
@@ -13,10 +13,10 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 use super::tally::Answer;
+use super::way::{Reply, Way};
 
 /// Requests on the way at a time.
 const CONCURRENCY: usize = 16;
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One request that a user will make.
 #[derive(Clone, Copy, Debug)]
@@ -51,19 +51,16 @@ pub fn plan_once(users: u32, images: usize, seed: u64) -> Vec<Planned> {
 /// Sends requests to one Inference.
 #[derive(Clone)]
 pub struct Client {
-    http: reqwest::Client,
-    url: String,
+    way: Way,
     images: Arc<Images>,
     /// Predictor by the digest of its model.
     arms: Arc<BTreeMap<String, String>>,
 }
 
 impl Client {
-    /// `endpoint` is the Inference's URL, `arms` names predictors by model digest.
-    pub fn new(endpoint: &str, model: &str, arms: BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().tcp_nodelay(true).build()?;
-        let url = format!("{endpoint}/v2/models/{model}/infer");
-        Ok(Self { http, url, images: Arc::new(data::split().1), arms: Arc::new(arms) })
+    /// `arms` names predictors by model digest.
+    pub fn new(way: Way, arms: BTreeMap<String, String>) -> Self {
+        Self { way, images: Arc::new(data::split().1), arms: Arc::new(arms) }
     }
 
     /// Held-out images to draw from.
@@ -79,19 +76,10 @@ impl Client {
         });
         let body = serde_json::to_vec(&body)?;
         let start = Instant::now();
-        let response = self
-            .http
-            .post(&self.url)
-            .header("content-type", "application/json")
-            .header("x-user-id", format!("user-{}", request.user))
-            .body(body)
-            .send()
-            .await?;
-        let status = response.status();
-        let model = response.headers().get("x-modelway-model").and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let answer = response.bytes().await?;
+        let reply = self.way.post(&format!("user-{}", request.user), body).await?;
         let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-        anyhow::ensure!(status.is_success(), "{} answered {status}: {}", self.url, String::from_utf8_lossy(&answer));
+        let Reply { status, model, body: answer } = reply;
+        anyhow::ensure!(status.is_success(), "{} answered {status}: {}", self.way, String::from_utf8_lossy(&answer));
         let arm = self.arm(model.as_deref().context("the answer has no x-modelway-model header")?);
         let answer: Value = serde_json::from_slice(&answer).context("the answer is not JSON")?;
         let right = best(&answer["outputs"][0]["data"]) == Some(self.images.digits[request.image]);

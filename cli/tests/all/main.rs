@@ -1,7 +1,9 @@
 //! The binary as its users run it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod cluster;
 mod commands;
+mod doctor;
 mod faults;
 mod flows;
 mod harness;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     context::Context,
     json as read,
-    manifest::{annotate, labels as label_map, manifest},
+    manifest::{annotate, container_security, labels as label_map, manifest, pod_security},
     pods, source,
     world::Kind,
 };
@@ -24,6 +24,8 @@ const DEFAULT_REGISTRY_SECRET: &str = "regcred";
 const AUTH_FOLDER: &str = "/etc/modelway/registry";
 /// Key of a `kubernetes.io/dockerconfigjson` Secret.
 const AUTH_KEY: &str = ".dockerconfigjson";
+/// Key of the certificate authority of a registry that has its own.
+const CA_KEY: &str = "ca.crt";
 /// Where the files are mounted.
 const SOURCE_FOLDER: &str = "/source";
 /// Where the result goes.
@@ -75,36 +77,28 @@ pub fn job(cx: &Context, attempt: &Attempt) -> Value {
 
 fn pod(cx: &Context, attempt: &Attempt) -> Value {
     let secret = attempt.spec.registry_secret.as_deref().unwrap_or(DEFAULT_REGISTRY_SECRET);
-    let namespace = read::text(attempt.version, "/metadata/namespace");
-    let has_secret = cx.world.get(Kind::Secret, namespace, secret).is_some();
     let (volume, sub_path) = source_volume(attempt.spec);
     let mut source_mount = json!({ "name": "source", "mountPath": SOURCE_FOLDER, "readOnly": true });
     if let Some(sub_path) = sub_path {
         source_mount["subPath"] = sub_path.into();
     }
-    let (mut volumes, mut mounts) = (vec![volume], vec![source_mount]);
-    if has_secret {
-        volumes.push(json!({ "name": "registry", "secret": { "secretName": secret, "optional": true } }));
-        mounts.push(json!({ "name": "registry", "mountPath": AUTH_FOLDER, "readOnly": true }));
-    }
+    // Credentials are mounted, never read here; a registry may need none.
+    let credentials = json!({ "name": "registry", "secret": { "secretName": secret, "optional": true } });
+    let credentials_mount = json!({ "name": "registry", "mountPath": AUTH_FOLDER, "readOnly": true });
     let mut pod = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": false,
+        "securityContext": pod_security(),
         "containers": [{
             "name": "builder",
             "image": cx.settings.image,
-            "command": command(cx, attempt, has_secret),
+            "command": command(cx, attempt),
             "terminationMessagePath": RESULT_FILE,
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "securityContext": {
-                "allowPrivilegeEscalation": false,
-                "capabilities": { "drop": ["ALL"] },
-                "readOnlyRootFilesystem": true,
-                "seccompProfile": { "type": "RuntimeDefault" },
-            },
-            "volumeMounts": mounts,
+            "securityContext": container_security(),
+            "volumeMounts": [source_mount, credentials_mount],
         }],
-        "volumes": volumes,
+        "volumes": [volume, credentials],
     });
     if let Some(node) = attempt.spec.storage.local_storage.as_ref().and_then(|local| local.node_name.as_ref()) {
         pod["nodeName"] = node.as_str().into();
@@ -122,7 +116,7 @@ fn source_volume(spec: &ModelVersionSpec) -> (Value, Option<String>) {
     (json!({ "name": "source", "hostPath": { "path": path, "type": "Directory" } }), None)
 }
 
-fn command(cx: &Context, attempt: &Attempt, has_secret: bool) -> Vec<String> {
+fn command(cx: &Context, attempt: &Attempt) -> Vec<String> {
     let mut command: Vec<String> = ["modelway", "model", "push", "--source", SOURCE_FOLDER, "--repository"]
         .into_iter()
         .map(str::to_owned)
@@ -132,9 +126,8 @@ fn command(cx: &Context, attempt: &Attempt, has_secret: bool) -> Vec<String> {
     if cx.settings.plain_http.iter().any(|plain| plain == host) {
         command.push("--plain-http".to_owned());
     }
-    if has_secret {
-        command.extend(["--auth-file".to_owned(), format!("{AUTH_FOLDER}/{AUTH_KEY}")]);
-    }
+    command.extend(["--auth-file".to_owned(), format!("{AUTH_FOLDER}/{AUTH_KEY}")]);
+    command.extend(["--ca-file".to_owned(), format!("{AUTH_FOLDER}/{CA_KEY}")]);
     command.extend(["--metadata".to_owned(), literal(&metadata(attempt).to_string())]);
     command.extend(["--result".to_owned(), RESULT_FILE.to_owned()]);
     command
@@ -186,7 +179,7 @@ pub struct BuildError {
 }
 
 /// What keeps an attempt's pod from running: a volume that is not there, say.
-pub fn obstacle(cx: &Context, job: &Value) -> Option<String> {
+pub fn obstacle(cx: &Context, job: &Value) -> Option<pods::Problem> {
     pods::problem(own_pods(cx, job))
 }
 

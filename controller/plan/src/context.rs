@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
+use modelway_api::inference::ModelMount;
 
 use crate::world::World;
 
@@ -32,6 +33,12 @@ pub struct Settings {
     pub hold_job_limit: Duration,
     /// Router pods of an Inference that does not say.
     pub router_replicas: i32,
+    /// `ClusterRole` that router pods get in their namespace; none where nothing is authorised.
+    pub router_role: Option<String>,
+    /// How models come into predictors that leave it open.
+    pub model_mount: ModelMount,
+    /// Whether the cluster keeps image volumes and its nodes can mount them; what `ModelMount::Auto` goes by.
+    pub image_volumes: bool,
     /// Time between the routes' change and the removal of a predictor that they no longer name.
     pub retire_after: Duration,
 }
@@ -45,6 +52,9 @@ impl Default for Settings {
             plain_http: Vec::new(),
             hold_job_limit: Duration::from_mins(10),
             router_replicas: 1,
+            router_role: None,
+            model_mount: ModelMount::Auto,
+            image_volumes: true,
             retire_after: Duration::from_secs(5),
         }
     }

@@ -5,16 +5,20 @@
 
 pub mod build;
 pub mod context;
+pub mod disruption;
+pub mod explain;
 pub mod job_source;
 pub mod json;
 pub mod manifest;
 pub mod model;
 pub mod model_version;
+pub mod mount;
 pub mod percent;
 pub mod plan;
 pub mod pods;
 pub mod predictor;
 pub mod publish;
+pub mod refusal;
 pub mod resolve;
 pub mod router;
 pub mod routes;

@@ -1,13 +1,19 @@
 //! Shared parts of the manifests that plans carry.
 
+use std::time::Duration;
+
 use modelway_api::{MANAGER, labels};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    context::Context,
     json as read,
     plan::{Action, Plan},
-    world::{Key, Kind, World},
+    world::{Key, Kind},
 };
+
+/// After a refusal that may pass by itself.
+pub const REFUSED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// A manifest with its metadata; owned by `owner`, which becomes its controller.
 pub fn manifest(kind: Kind, name: &str, owner: &Value, labels: Map<String, Value>) -> Value {
@@ -43,6 +49,22 @@ pub fn owner_reference(owner: &Value) -> Value {
     })
 }
 
+/// What Pod Security "restricted" asks of a pod.
+pub fn pod_security() -> Value {
+    json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } })
+}
+
+/// What Pod Security "restricted" asks of a container, and a root filesystem that nobody writes to.
+pub fn container_security() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": { "drop": ["ALL"] },
+        "readOnlyRootFilesystem": true,
+        "runAsNonRoot": true,
+        "seccompProfile": { "type": "RuntimeDefault" },
+    })
+}
+
 /// Labels from pairs.
 pub fn labels(pairs: &[(&str, &str)]) -> Map<String, Value> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).into())).collect()
@@ -63,16 +85,23 @@ pub enum Obstacle {
 }
 
 /// Plans to bring one child object to `desired`, when it is not so already. Never touches an object of somebody else.
-pub fn ensure(plan: &mut Plan, world: &World, owner: &Value, mut desired: Value) -> Result<(), Obstacle> {
+/// What was refused is tried again after a while where that can help, and otherwise once it has changed.
+pub fn ensure(plan: &mut Plan, cx: &Context, owner: &Value, mut desired: Value) -> Result<(), Obstacle> {
     let applied = read::hash(&desired);
     annotate(&mut desired, labels::APPLIED, &applied);
     let key = Key::of(&desired).expect("a planned manifest has kind and name");
-    let live = world.object(&key);
+    let live = cx.world.object(&key);
     if live.is_some_and(|live| !read::is_controlled_by(live, read::uid(owner))) {
         return Err(Obstacle::Taken(key));
     }
-    if let Some(rejection) = world.rejection(&key).filter(|rejection| rejection.applied == applied) {
-        return Err(Obstacle::Rejected(key, rejection.message.clone()));
+    if let Some(rejection) = cx.world.rejection(&key).filter(|rejection| rejection.applied == applied) {
+        let left = cx.left(rejection.at, REFUSED_AGAIN_AFTER);
+        if let Some(left) = left.filter(|_| rejection.may_pass) {
+            plan.look_again(left);
+        }
+        if left.is_some() || !rejection.may_pass {
+            return Err(Obstacle::Rejected(key, rejection.message.clone()));
+        }
     }
     let is_so =
         |live: &Value| read::annotation(live, labels::APPLIED) == Some(&applied) && read::covers(live, &desired);

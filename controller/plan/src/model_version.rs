@@ -17,9 +17,10 @@ use crate::{
     context::Context,
     job_source::{Outcome, built_in},
     json as read,
-    manifest::{ensure_status, owner_reference, patch_metadata},
+    manifest::{REFUSED_AGAIN_AFTER, ensure_status, owner_reference, patch_metadata},
     plan::{Action, Plan},
     publish::check_storage,
+    refusal,
     world::{Key, Kind},
 };
 
@@ -39,6 +40,10 @@ pub fn plan(cx: &Context, key: &Key) -> Plan {
     let mut plan = Plan::default();
     let Some(live) = cx.world.object(key).filter(|live| !read::is_deleted(live)) else { return plan };
     let Ok(version) = serde_json::from_value::<ModelVersion>(live.clone()) else { return plan };
+    // Nothing new may be made in a namespace that goes.
+    if cx.world.get(Kind::Namespace, "", &key.namespace).is_some_and(read::is_deleted) {
+        return plan;
+    }
     ensure_model(cx, &mut plan, live, &version.spec);
     let hash = spec_hash(&version.spec);
     let mut build = Build { cx, live, spec: &version.spec, hash, status: version.status.unwrap_or_default() };
@@ -156,11 +161,11 @@ impl<'a> Build<'a> {
         match built_in()[0].outcome(job) {
             Outcome::Running => {
                 let attempt = self.status.attempts;
-                let message = match build::obstacle(self.cx, job) {
-                    Some(obstacle) => format!("attempt {attempt} cannot start: {obstacle}"),
-                    None => format!("attempt {attempt} is packing and pushing to {repository}:{tag}"),
+                let (reason, message) = match build::obstacle(self.cx, job) {
+                    Some(obstacle) => (obstacle.reason, format!("attempt {attempt} cannot start: {}", obstacle.message)),
+                    None => (None, format!("attempt {attempt} is packing and pushing to {repository}:{tag}")),
                 };
-                self.building(Reason::ImageBuilding, &message);
+                self.building(reason.unwrap_or(Reason::ImageBuilding), &message);
             }
             outcome if message.is_none() && self.waits_for_result(job, &outcome) => plan.look_again(RESULT_POLL),
             Outcome::Succeeded { .. } => {
@@ -200,8 +205,18 @@ impl<'a> Build<'a> {
         let job = build::job(self.cx, &attempt);
         let refused = Key::of(&job).and_then(|key| self.cx.world.rejection(&key));
         if let Some(rejection) = refused {
-            let message = format!("the builder Job was refused: {}", rejection.message);
-            return self.fail(&BuildError { reason: Reason::ChildRejected, message, is_permanent: true });
+            let reason = refusal::reason(&rejection.message);
+            let message = format!("the builder Job was refused: {}{}", rejection.message, refusal::advice(reason));
+            if !rejection.may_pass {
+                return self.fail(&BuildError { reason, message, is_permanent: true });
+            }
+            self.status.attempts = number;
+            self.building(reason, &message);
+            match self.cx.left(rejection.at, REFUSED_AGAIN_AFTER) {
+                Some(left) => plan.look_again(left),
+                None => plan.push(Action::Create(job)),
+            }
+            return;
         }
         plan.push(Action::Create(job));
         self.status.attempts = number;

@@ -5,12 +5,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     context::Context,
+    disruption::ensure_budget,
     json as read,
     manifest::{self, Obstacle, annotate, ensure},
+    mount::{self, MountedModel},
     plan::Plan,
-    pods,
+    pods::{self, Problem},
     resolve::{Resolution, ServedModel, digest_of},
-    template::{self, MountedModel},
+    template,
     world::Kind,
 };
 
@@ -31,7 +33,7 @@ pub struct Observed<'a> {
     pub deployment: Option<&'a Value>,
     pub service: Option<&'a Value>,
     /// What keeps its pods from becoming ready.
-    pub problem: Option<String>,
+    pub problem: Option<Problem>,
 }
 
 impl<'a> Observed<'a> {
@@ -51,7 +53,7 @@ impl<'a> Observed<'a> {
             resolution,
             deployment,
             service: own(Kind::Service),
-            problem: pods::problem(pods).or_else(|| deployment.and_then(deployment_problem)),
+            problem: pods::problem(pods).or_else(|| deployment.and_then(pods::deployment_problem)),
         }
     }
 
@@ -97,16 +99,6 @@ impl<'a> Observed<'a> {
     }
 }
 
-fn deployment_problem(deployment: &Value) -> Option<String> {
-    let told = ["ReplicaFailure", "Progressing"].iter().filter_map(|type_| read::condition(deployment, type_));
-    told.filter(|condition| {
-        let is_failure = condition["type"] == "ReplicaFailure";
-        condition["status"] == if is_failure { "True" } else { "False" }
-    })
-    .map(|condition| format!("{}: {}", read::text(condition, "/reason"), read::text(condition, "/message")))
-    .next()
-}
-
 fn has_labels(object: &Value, wanted: &Map<String, Value>) -> bool {
     wanted.iter().all(|(key, value)| read::label(object, key) == value.as_str())
 }
@@ -121,7 +113,7 @@ pub fn ensure_objects(cx: &Context, plan: &mut Plan, inference: &Value, observed
     let model = match &observed.resolution {
         Resolution::Missing { .. } => return Ok(()),
         Resolution::None => None,
-        Resolution::Version(model) => Some(mounted(observed, model)),
+        Resolution::Version(model) => Some(mounted(cx, observed, model)),
     };
     let (name, predictor) = (read::name(inference), &observed.spec.name);
     let selector = selector(name, predictor);
@@ -136,13 +128,15 @@ pub fn ensure_objects(cx: &Context, plan: &mut Plan, inference: &Value, observed
         return Ok(());
     };
     let service = service(inference, predictor, &selector, &template);
-    ensure(plan, cx.world, inference, deployment(inference, observed, &selector, &template, model.as_ref()))?;
-    ensure(plan, cx.world, inference, service)
+    ensure(plan, cx, inference, deployment(inference, observed, &selector, &template, model.as_ref()))?;
+    ensure(plan, cx, inference, service)?;
+    let labels = common_labels(name, labels::component::PREDICTOR);
+    ensure_budget(cx, plan, inference, &names::predictor(name, predictor), observed.desired(), labels, &selector)
 }
 
 /// The model and the version whose name is in its path. While the digest stays, so does the path: no pod rolls
 /// because an equal model got another name.
-fn mounted(observed: &Observed, model: &ServedModel) -> (MountedModel, String) {
+fn mounted(cx: &Context, observed: &Observed, model: &ServedModel) -> (MountedModel, String) {
     let before = observed.deployment.filter(|live| {
         let image = read::annotation(live, labels::MODEL_IMAGE).unwrap_or_default();
         digest_of(image) == model.digest()
@@ -151,7 +145,8 @@ fn mounted(observed: &Observed, model: &ServedModel) -> (MountedModel, String) {
     let image = before.and_then(|live| read::annotation(live, labels::MODEL_IMAGE)).unwrap_or(&model.image);
     let path = observed.spec.model_path.clone().unwrap_or_else(|| names::model_path(version));
     let model = ServedModel { image: image.to_owned(), ..model.clone() };
-    (MountedModel { model, path }, version.to_owned())
+    let means = mount::means(cx.settings, observed.spec, &model, observed.deployment);
+    (MountedModel { model, path, means }, version.to_owned())
 }
 
 fn deployment(

@@ -35,6 +35,8 @@ pub struct ServedModel {
     pub model: String,
     /// `repo@sha256:...`.
     pub image: String,
+    /// Secret that the version was pushed with, when it names one.
+    pub registry_secret: Option<String>,
 }
 
 impl ServedModel {
@@ -162,7 +164,9 @@ fn served(version: &Value) -> Resolution {
         let image = read::text(version, "/status/image");
         if is_digest(digest_of(image)) {
             let model = read::text(version, "/spec/modelName").to_owned();
-            return Resolution::Version(ServedModel { version: name.to_owned(), model, image: image.to_owned() });
+            let registry_secret = version["spec"]["registrySecret"].as_str().map(str::to_owned);
+            let (version, image) = (name.to_owned(), image.to_owned());
+            return Resolution::Version(ServedModel { version, model, image, registry_secret });
         }
     }
     if read::text(version, "/status/imageBuildPhase") == "ImageBuildFailed" {

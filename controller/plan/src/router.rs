@@ -6,12 +6,13 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     context::Context,
+    disruption::ensure_budget,
     json as read,
-    manifest::{self, Obstacle, annotate, ensure, manifest},
+    manifest::{self, Obstacle, annotate, container_security, ensure, manifest, pod_security},
     plan::{Action, Plan},
-    pods,
+    pods::{self, Problem},
     predictor::{HTTP_PORT_NAME, common_labels},
-    world::{Key, Kind},
+    world::Kind,
 };
 
 /// Port that takes the requests.
@@ -29,7 +30,7 @@ const GRACE_SECONDS: i64 = 60;
 pub struct Observed<'a> {
     pub deployment: Option<&'a Value>,
     pub entry: Option<&'a Value>,
-    pub problem: Option<String>,
+    pub problem: Option<Problem>,
 }
 
 impl<'a> Observed<'a> {
@@ -41,10 +42,11 @@ impl<'a> Observed<'a> {
             read::label(pod, labels::INFERENCE_NAME) == Some(name)
                 && read::label(pod, labels::APP_COMPONENT) == Some(labels::component::ROUTER)
         });
+        let deployment = own(cx.world.get(Kind::Deployment, namespace, &names::router(name)));
         Self {
-            deployment: own(cx.world.get(Kind::Deployment, namespace, &names::router(name))),
+            deployment,
             entry: own(cx.world.get(Kind::Service, namespace, name)),
-            problem: pods::problem(pods),
+            problem: pods::problem(pods).or_else(|| deployment.and_then(pods::deployment_problem)),
         }
     }
 
@@ -71,25 +73,62 @@ fn selector(inference: &str) -> Map<String, Value> {
 
 /// Plans the router's objects.
 pub fn ensure_objects(cx: &Context, plan: &mut Plan, inference: &Value, spec: &InferenceSpec) -> Result<(), Obstacle> {
-    ensure_key(cx, plan, inference)?;
-    ensure(plan, cx.world, inference, entry(inference))?;
-    ensure(plan, cx.world, inference, deployment(cx, inference, spec))
+    let name = read::name(inference);
+    ensure_key(cx, plan, inference);
+    if let Some(role) = &cx.settings.router_role {
+        ensure(plan, cx, inference, service_account(inference))?;
+        ensure(plan, cx, inference, role_binding(inference, role))?;
+    }
+    ensure(plan, cx, inference, entry(inference))?;
+    ensure(plan, cx, inference, deployment(cx, inference, spec))?;
+    let labels = common_labels(name, labels::component::ROUTER);
+    ensure_budget(cx, plan, inference, &names::router(name), replicas(cx, spec), labels, &selector(name))
+}
+
+fn replicas(cx: &Context, spec: &InferenceSpec) -> i32 {
+    spec.router.as_ref().and_then(|router| router.replicas).unwrap_or(cx.settings.router_replicas).max(1)
 }
 
 /// The key of the assignment hash: made once, never written again, because a new key would move every user.
-fn ensure_key(cx: &Context, plan: &mut Plan, inference: &Value) -> Result<(), Obstacle> {
-    let name = names::route_key(read::name(inference));
+///
+/// Secrets are never read, so whether the key is there is not known. It is there once routers run; until then each
+/// plan creates it, and an existing one stays as it is.
+fn ensure_key(cx: &Context, plan: &mut Plan, inference: &Value) {
+    let name = read::name(inference);
     let namespace = read::text(inference, "/metadata/namespace");
-    if let Some(live) = cx.world.get(Kind::Secret, namespace, &name) {
-        let is_ours = read::is_controlled_by(live, read::uid(inference));
-        return if is_ours { Ok(()) } else { Err(Obstacle::Taken(Key::new(Kind::Secret, namespace, name))) };
+    let deployment = cx.world.get(Kind::Deployment, namespace, &names::router(name));
+    if deployment.is_some_and(|live| read::is_controlled_by(live, read::uid(inference)) && all_run(live)) {
+        return;
     }
-    let labels = common_labels(read::name(inference), labels::component::ROUTER);
-    let mut secret = manifest(Kind::Secret, &name, inference, labels);
+    let labels = common_labels(name, labels::component::ROUTER);
+    let mut secret = manifest(Kind::Secret, &names::route_key(name), inference, labels);
     secret["type"] = "Opaque".into();
     secret["data"] = json!({ KEY_ENTRY: STANDARD.encode(cx.entropy) });
     plan.push(Action::Create(secret));
-    Ok(())
+}
+
+/// Whether every pod of a Deployment is of its newest template and ready.
+fn all_run(deployment: &Value) -> bool {
+    let wanted = read::number(deployment, "/spec/replicas");
+    read::number(deployment, "/status/updatedReplicas") == wanted
+        && read::number(deployment, "/status/readyReplicas") == wanted
+}
+
+fn service_account(inference: &Value) -> Value {
+    let name = read::name(inference);
+    let labels = common_labels(name, labels::component::ROUTER);
+    manifest(Kind::ServiceAccount, &names::router(name), inference, labels)
+}
+
+/// Lets the routers read route tables and endpoints of their namespace.
+fn role_binding(inference: &Value, role: &str) -> Value {
+    let name = read::name(inference);
+    let labels = common_labels(name, labels::component::ROUTER);
+    let mut binding = manifest(Kind::RoleBinding, &names::router(name), inference, labels);
+    binding["roleRef"] = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role });
+    let namespace = &inference["metadata"]["namespace"];
+    binding["subjects"] = json!([{ "kind": "ServiceAccount", "name": names::router(name), "namespace": namespace }]);
+    binding
 }
 
 fn entry(inference: &Value) -> Value {
@@ -112,18 +151,28 @@ fn deployment(cx: &Context, inference: &Value, spec: &InferenceSpec) -> Value {
     if let Some(resources) = router.resources {
         container["resources"] = resources;
     }
-    let template = json!({
+    let mut template = json!({
         "metadata": { "labels": all },
         "spec": {
             "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "securityContext": pod_security(),
             "containers": [container],
             "volumes": [{ "name": "route-key", "secret": { "secretName": names::route_key(name) } }],
+            "topologySpreadConstraints": [{
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": { "matchLabels": selector },
+            }],
         },
     });
+    if cx.settings.router_role.is_some() {
+        template["spec"]["serviceAccountName"] = names::router(name).into();
+    }
     let mut deployment = manifest(Kind::Deployment, &names::router(name), inference, all);
     annotate(&mut deployment, labels::TEMPLATE_HASH, &read::hash(&template));
     deployment["spec"] = json!({
-        "replicas": router.replicas.unwrap_or(cx.settings.router_replicas).max(1),
+        "replicas": replicas(cx, spec),
         "selector": { "matchLabels": selector },
         "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
         "revisionHistoryLimit": 2,
@@ -158,12 +207,7 @@ fn container(inference: &Value, image: &str) -> Value {
             "failureThreshold": 2,
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": { "drop": ["ALL"] },
-            "readOnlyRootFilesystem": true,
-            "seccompProfile": { "type": "RuntimeDefault" },
-        },
+        "securityContext": container_security(),
         "volumeMounts": [{ "name": "route-key", "mountPath": KEY_FOLDER, "readOnly": true }],
     })
 }

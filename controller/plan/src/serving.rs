@@ -13,6 +13,7 @@ use crate::{
     manifest::{Obstacle, ensure_status},
     plan::{Action, Plan},
     predictor::{self, Observed},
+    refusal,
     resolve::resolve,
     router, routes, serving_status, template,
     world::{Key, Kind},
@@ -31,6 +32,10 @@ pub struct Problems {
 pub fn plan(cx: &Context, key: &Key) -> Plan {
     let mut plan = Plan::default();
     let Some(live) = cx.world.object(key).filter(|live| !read::is_deleted(live)) else { return plan };
+    // Nothing new may be made there, and all that is there goes.
+    if cx.world.get(Kind::Namespace, "", &key.namespace).is_some_and(read::is_deleted) {
+        return plan;
+    }
     let inference = match serde_json::from_value::<Inference>(live.clone()) {
         Ok(inference) => inference,
         Err(error) => {
@@ -95,7 +100,10 @@ fn told(obstacle: &Obstacle) -> (Reason, String) {
             let message = format!("{key} exists and belongs to somebody else: delete it, or rename the Inference");
             (Reason::NameTaken, message)
         }
-        Obstacle::Rejected(key, message) => (Reason::ChildRejected, format!("{key} was refused: {message}")),
+        Obstacle::Rejected(key, message) => {
+            let reason = refusal::reason(message);
+            (reason, format!("{key} was refused: {message}{}", refusal::advice(reason)))
+        }
     }
 }
 

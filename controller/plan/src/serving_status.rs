@@ -113,14 +113,18 @@ fn replicas(view: &View) -> Part {
         }
         let name = &predictor.spec.name;
         if let Some(problem) = &predictor.problem {
-            return Err((Reason::PredictorNotReady, format!("predictor {name}: {problem}")));
+            let reason = problem.reason.unwrap_or(Reason::PredictorNotReady);
+            return Err((reason, format!("predictor {name}: {}", problem.message)));
         }
         let (ready, desired) = (predictor.ready(), predictor.desired());
         return Err((Reason::PredictorStarting, format!("predictor {name}: {ready} of {desired} pods are ready")));
     }
     match &view.router.problem {
         _ if view.router.is_ready() => Ok(()),
-        Some(problem) => Err((Reason::RouterNotReady, format!("router: {problem}"))),
+        Some(problem) => {
+            let reason = problem.reason.unwrap_or(Reason::RouterNotReady);
+            Err((reason, format!("router: {}", problem.message)))
+        }
         None => Err((Reason::RouterStarting, "the router's pods are on their way".to_owned())),
     }
 }
@@ -179,15 +183,25 @@ fn needs_attention(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::AliasUnknown
+            | Reason::AccessDenied
             | Reason::AllWeightsZero
             | Reason::ChildRejected
+            | Reason::CrashLoopBackOff
+            | Reason::CreateContainerConfigError
+            | Reason::Evicted
+            | Reason::ImagePullBackOff
             | Reason::InvalidSpec
             | Reason::ModelNotFound
             | Reason::ModelVersionFailed
             | Reason::ModelVersionNotFound
+            | Reason::LimitRangeViolated
             | Reason::NameTaken
+            | Reason::OOMKilled
+            | Reason::PodSecurityViolated
             | Reason::PredictorNotReady
+            | Reason::QuotaExceeded
             | Reason::RouterNotReady
+            | Reason::Unschedulable
             | Reason::WaitingForJobFailed
     )
 }
@@ -253,7 +267,8 @@ fn message(predictor: &Observed) -> Option<String> {
         Resolution::Missing { message, .. } => Some(message),
         Resolution::None | Resolution::Version(_) => None,
     };
-    let told = missing.or(predictor.problem.as_ref().filter(|_| !predictor.is_settled()));
+    let problem = predictor.problem.as_ref().filter(|_| !predictor.is_settled());
+    let told = missing.or(problem.map(|problem| &problem.message));
     told.map(|text| conditions::shortened(text, PREDICTOR_MESSAGE_MAX))
 }
 

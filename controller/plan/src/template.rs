@@ -6,26 +6,16 @@ use modelway_api::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{json as read, resolve::ServedModel};
+use crate::{
+    json as read,
+    manifest::{container_security, pod_security},
+    mount::{self, MODEL_PATH_VARIABLE, MountedModel},
+};
 
-/// Where every server expects its model.
-pub const MODEL_PATH_VARIABLE: &str = "KUBEDL_MODEL_PATH";
-/// Name of the volume with the model's image.
-const MODEL_VOLUME: &str = "modelway-model";
-/// Folder of the files in a model image.
-const FILES_IN_IMAGE: &str = "models";
 /// Port of a server that declares none.
 pub const DEFAULT_HTTP_PORT: i64 = 8080;
 /// Names of the port that takes HTTP, in order; else the first declared one.
 const HTTP_PORT_NAMES: [&str; 3] = ["predictor-http-port", "http", "http1"];
-
-/// The model as a pod sees it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct MountedModel {
-    pub model: ServedModel,
-    /// Where the containers find the files.
-    pub path: String,
-}
 
 /// The pod template with the model in it. `None` when a predictor has neither template nor model.
 pub fn render(
@@ -47,7 +37,7 @@ pub fn render(
     put_labels(&mut template, labels);
     keep_last_words(&mut template);
     if let Some(model) = model {
-        mount(&mut template["spec"], model);
+        mount::put(&mut template["spec"], model);
     }
     Some(template)
 }
@@ -68,39 +58,8 @@ fn keep_last_words(template: &mut Value) {
     }
 }
 
-/// Adds the image volume, its mount in every container, and the variable that names the path.
-fn mount(spec: &mut Value, model: &MountedModel) {
-    let volume = json!({
-        "name": MODEL_VOLUME,
-        "image": { "reference": model.model.image, "pullPolicy": "IfNotPresent" },
-    });
-    let spec = object(spec);
-    replace_named(array(spec.entry("volumes").or_insert_with(|| json!([]))), volume);
-    for list in ["initContainers", "containers"] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter(|container| container.is_object()) {
-            mount_in(object(container), &model.path);
-        }
-    }
-}
-
-fn mount_in(container: &mut Map<String, Value>, path: &str) {
-    let mount = json!({ "name": MODEL_VOLUME, "mountPath": path, "subPath": FILES_IN_IMAGE, "readOnly": true });
-    let mounts = array(container.entry("volumeMounts").or_insert_with(|| json!([])));
-    replace_named(mounts, mount);
-    let variables = array(container.entry("env").or_insert_with(|| json!([])));
-    variables.retain(|variable| variable["name"] != MODEL_PATH_VARIABLE);
-    // First, so that the container's own variables may refer to it.
-    variables.insert(0, json!({ "name": MODEL_PATH_VARIABLE, "value": path }));
-}
-
-fn replace_named(list: &mut Vec<Value>, item: Value) {
-    list.retain(|other| other["name"] != item["name"]);
-    list.push(item);
-}
-
 /// The value as an object; anything else is replaced by an empty one and the API server says what is missing.
-fn object(value: &mut Value) -> &mut Map<String, Value> {
+pub(crate) fn object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = json!({});
     }
@@ -108,7 +67,7 @@ fn object(value: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// The value as an array, likewise.
-fn array(value: &mut Value) -> &mut Vec<Value> {
+pub(crate) fn array(value: &mut Value) -> &mut Vec<Value> {
     if !value.is_array() {
         *value = json!([]);
     }
@@ -130,6 +89,7 @@ fn built_in(predictor: &Predictor, image: &str, model: &MountedModel) -> Value {
         "spec": {
             "automountServiceAccountToken": false,
             "terminationGracePeriodSeconds": 30,
+            "securityContext": pod_security(),
             "containers": [{
                 "name": "server",
                 "image": image,
@@ -142,12 +102,7 @@ fn built_in(predictor: &Predictor, image: &str, model: &MountedModel) -> Value {
                     "timeoutSeconds": 1,
                     "failureThreshold": 3,
                 },
-                "securityContext": {
-                    "allowPrivilegeEscalation": false,
-                    "capabilities": { "drop": ["ALL"] },
-                    "readOnlyRootFilesystem": true,
-                    "seccompProfile": { "type": "RuntimeDefault" },
-                },
+                "securityContext": container_security(),
             }],
         },
     })
@@ -193,11 +148,13 @@ pub fn grpc_port(template: &Value) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{mount::Means, resolve::ServedModel};
 
     fn model() -> MountedModel {
         let image = format!("r/a@sha256:{}", "0".repeat(64));
-        let model = ServedModel { version: "mv-a".to_owned(), model: "digits".to_owned(), image };
-        MountedModel { model, path: "/kubedl-model/mv-a".to_owned() }
+        let (version, model) = ("mv-a".to_owned(), "digits".to_owned());
+        let model = ServedModel { version, model, image, registry_secret: None };
+        MountedModel { model, path: "/kubedl-model/mv-a".to_owned(), means: Means::ImageVolume { pull_secret: None } }
     }
 
     fn rendered(template: Option<Value>) -> Value {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 /// A kind of object that planners read or write.
@@ -12,8 +13,11 @@ pub enum Kind {
     PersistentVolumeClaim,
     Secret,
     Service,
+    ServiceAccount,
     Job,
     Deployment,
+    PodDisruptionBudget,
+    RoleBinding,
     Model,
     ModelVersion,
     Inference,
@@ -22,14 +26,17 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Namespace,
         Self::Pod,
         Self::PersistentVolumeClaim,
         Self::Secret,
         Self::Service,
+        Self::ServiceAccount,
         Self::Job,
         Self::Deployment,
+        Self::PodDisruptionBudget,
+        Self::RoleBinding,
         Self::Model,
         Self::ModelVersion,
         Self::Inference,
@@ -44,6 +51,9 @@ impl Kind {
             Self::PersistentVolumeClaim => ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
             Self::Secret => ("", "v1", "Secret", "secrets"),
             Self::Service => ("", "v1", "Service", "services"),
+            Self::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
+            Self::PodDisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Self::RoleBinding => ("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings"),
             Self::Job => ("batch", "v1", "Job", "jobs"),
             Self::Deployment => ("apps", "v1", "Deployment", "deployments"),
             Self::Model => ("model.kubedl.io", "v1alpha1", "Model", "models"),
@@ -57,6 +67,11 @@ impl Kind {
     pub fn api_version(self) -> String {
         let (group, version, ..) = self.names();
         if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    }
+
+    /// Whether planners look at such objects. Secrets are made and mounted, never read.
+    pub const fn is_watched(self) -> bool {
+        !matches!(self, Self::Secret)
     }
 
     /// The kind's name.
@@ -108,6 +123,10 @@ pub struct Rejection {
     /// The `modelway.io/applied` hash of what was refused.
     pub applied: String,
     pub message: String,
+    /// Another try of the same manifest may be accepted: a quota has room again, a permission was given.
+    pub may_pass: bool,
+    /// When it was refused.
+    pub at: Timestamp,
 }
 
 /// Observed objects. Cloning shares them.

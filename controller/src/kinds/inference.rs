@@ -17,13 +17,26 @@ pub fn woken_by(world: &World, object: &Value, keys: &mut HashSet<Key>) {
         Some(Kind::Job) if read::annotation(object, labels::job::MODEL).is_some() => {
             keys.extend(all(world, Kind::Inference, namespace));
         }
-        Some(Kind::Pod | Kind::Deployment | Kind::Service | Kind::Secret | Kind::RouteTable) => {
-            let name = read::label(object, labels::INFERENCE_NAME).or_else(|| controller_of(object, Kind::Inference));
+        Some(Kind::Pod) => keys.extend(labelled(object, namespace)),
+        Some(
+            Kind::Deployment
+            | Kind::Service
+            | Kind::ServiceAccount
+            | Kind::RoleBinding
+            | Kind::PodDisruptionBudget
+            | Kind::RouteTable,
+        ) => {
+            keys.extend(labelled(object, namespace));
             // An object of a taken name has no label of ours: its going away must still be noticed.
-            let taken = all(world, Kind::Inference, namespace).filter(|key| read::name(object).starts_with(&key.name));
-            keys.extend(name.map(|name| Key::new(Kind::Inference, namespace, name)));
-            keys.extend(taken.filter(|_| kind_of(object) != Some(Kind::Pod)));
+            let all = world.list(Kind::Inference, namespace);
+            let taken = all.filter(|inference| read::name(object).starts_with(read::name(inference)));
+            keys.extend(taken.filter_map(Key::of));
         }
         _ => {}
     }
+}
+
+fn labelled(object: &Value, namespace: &str) -> Option<Key> {
+    let name = read::label(object, labels::INFERENCE_NAME).or_else(|| controller_of(object, Kind::Inference))?;
+    Some(Key::new(Kind::Inference, namespace, name))
 }

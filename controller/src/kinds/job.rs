@@ -31,7 +31,8 @@ fn training_jobs<'a>(world: &'a World, namespace: &'a str) -> impl Iterator<Item
     all(world, Kind::Job, namespace).filter(|key| world.object(key).is_some_and(is_training))
 }
 
-fn is_training(job: &Value) -> bool {
+/// Whether the job is one that publishes, or did.
+pub fn is_training(job: &Value) -> bool {
     let has_finalizer = || read::items(job, "/metadata/finalizers").any(|name| name == labels::PUBLISH_FINALIZER);
     read::annotation(job, labels::job::MODEL).is_some() || has_finalizer()
 }

@@ -5,6 +5,8 @@ pub mod job;
 pub mod model;
 pub mod model_version;
 
+pub use job::is_training;
+
 use std::collections::HashSet;
 
 use modelway_plan::{Context, Key, Kind, Plan, World, job_source::JobSource};
@@ -22,9 +24,52 @@ pub fn plan(cx: &Context, sources: &[JobSource], key: &Key) -> Plan {
         | Kind::PersistentVolumeClaim
         | Kind::Secret
         | Kind::Service
+        | Kind::ServiceAccount
         | Kind::Deployment
+        | Kind::PodDisruptionBudget
+        | Kind::RoleBinding
         | Kind::RouteTable => Plan::default(),
     }
+}
+
+/// Kinds that must have been seen before objects of a kind can be planned: what is missing in a cache that is half full
+/// would look as if it did not exist.
+pub fn needs(kind: Kind) -> &'static [Kind] {
+    match kind {
+        Kind::Job => &[Kind::Job, Kind::Pod, Kind::PersistentVolumeClaim, Kind::ModelVersion],
+        Kind::ModelVersion => &[Kind::ModelVersion, Kind::Model, Kind::Job, Kind::Pod],
+        Kind::Model => &[Kind::Model, Kind::ModelVersion],
+        Kind::Inference => &[
+            Kind::Inference,
+            Kind::RouteTable,
+            Kind::Model,
+            Kind::ModelVersion,
+            Kind::Job,
+            Kind::Deployment,
+            Kind::Service,
+            Kind::ServiceAccount,
+            Kind::RoleBinding,
+            Kind::PodDisruptionBudget,
+            Kind::Pod,
+        ],
+        Kind::Namespace
+        | Kind::Pod
+        | Kind::PersistentVolumeClaim
+        | Kind::Secret
+        | Kind::Service
+        | Kind::ServiceAccount
+        | Kind::Deployment
+        | Kind::PodDisruptionBudget
+        | Kind::RoleBinding
+        | Kind::RouteTable => &[],
+    }
+}
+
+/// Keys of a namespace that have a planner.
+pub fn planned(world: &World) -> impl Iterator<Item = Key> + '_ {
+    let all = [Kind::Job, Kind::ModelVersion, Kind::Model, Kind::Inference].into_iter();
+    let keys = all.flat_map(|kind| world.keys(kind));
+    keys.filter(|key| key.kind != Kind::Job || world.object(key).is_some_and(is_training)).cloned()
 }
 
 /// Keys whose plan may depend on the object.
@@ -38,7 +83,7 @@ pub fn woken_by(world: &World, object: &Value) -> HashSet<Key> {
 }
 
 fn kind_of(object: &Value) -> Option<Kind> {
-    Key::of(object).map(|key| key.kind)
+    Kind::find(object["apiVersion"].as_str()?, object["kind"].as_str()?)
 }
 
 fn namespace_of(object: &Value) -> &str {
@@ -46,7 +91,7 @@ fn namespace_of(object: &Value) -> &str {
 }
 
 /// Name of the object's controller, when it is of that kind.
-fn controller_of(object: &Value, kind: Kind) -> Option<&str> {
+pub fn controller_of(object: &Value, kind: Kind) -> Option<&str> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true && owner["kind"] == kind.as_str())?;
     owner["name"].as_str()

@@ -14,20 +14,63 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub const NAMESPACE: &str = "default";
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(20);
 
 pub struct Platform {
     server: ApiServer,
     pub client: Client,
-    controller: Option<(CancellationToken, JoinHandle<()>)>,
+    controller: Option<Running>,
     _folder: tempfile::TempDir,
+}
+
+/// A controller in this process.
+pub struct Running {
+    cancel: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// A controller as these options say.
+    pub fn start(options: ControllerOptions) -> Self {
+        let cancel = CancellationToken::new();
+        let running = modelway_controller::run(options, cancel.clone());
+        let task = tokio::spawn(async move { Box::pin(running).await.unwrap() });
+        Self { cancel, task }
+    }
+
+    /// As SIGTERM does.
+    pub async fn stop(self) {
+        self.cancel.cancel();
+        self.task.await.unwrap();
+    }
+
+    /// As kill -9 does: nothing more is sent.
+    pub async fn kill(self) {
+        self.task.abort();
+        _ = self.task.await;
+    }
+}
+
+/// Our definitions.
+pub fn definitions() -> Vec<Value> {
+    modelway_api::crds().iter().map(|definition| serde_json::to_value(definition).unwrap()).collect()
+}
+
+/// Settings of the tests.
+pub fn options(client: Client) -> ControllerOptions {
+    let settings = Settings {
+        default_registry: Some("127.0.0.1:5553".to_owned()),
+        plain_http: vec!["127.0.0.1:5553".to_owned()],
+        retire_after: Duration::from_millis(200),
+        ..Settings::default()
+    };
+    ControllerOptions { settings, ..ControllerOptions::new(client) }
 }
 
 impl Platform {
     pub async fn start() -> Self {
-        let mut platform = Self::without_kinds();
-        platform.install_kinds().await;
+        let mut platform = Self::with_kinds().await;
         platform.start_controller();
         platform
     }
@@ -41,29 +84,26 @@ impl Platform {
     }
 
     pub async fn install_kinds(&self) {
-        let definitions: Vec<Value> =
-            modelway_api::crds().iter().map(|definition| serde_json::to_value(definition).unwrap()).collect();
-        self.server.install_crds(&definitions).await.unwrap();
+        self.install(&definitions()).await;
+    }
+
+    pub async fn install(&self, definitions: &[Value]) {
+        self.server.install_crds(definitions).await.unwrap();
+    }
+
+    /// A server that knows our kinds, without a controller.
+    pub async fn with_kinds() -> Self {
+        let platform = Self::without_kinds();
+        platform.install_kinds().await;
+        platform
     }
 
     pub fn start_controller(&mut self) {
-        let settings = Settings {
-            default_registry: Some("127.0.0.1:5553".to_owned()),
-            plain_http: vec!["127.0.0.1:5553".to_owned()],
-            retire_after: Duration::from_millis(200),
-            ..Settings::default()
-        };
-        let options = ControllerOptions { settings, ..ControllerOptions::new(self.client.clone()) };
-        let cancel = CancellationToken::new();
-        let running = modelway_controller::run(options, cancel.clone());
-        let task = tokio::spawn(async move { Box::pin(running).await.unwrap() });
-        self.controller = Some((cancel, task));
+        self.controller = Some(Running::start(options(self.client.clone())));
     }
 
     pub async fn stop_controller(&mut self) {
-        let (cancel, task) = self.controller.take().unwrap();
-        cancel.cancel();
-        task.await.unwrap();
+        self.controller.take().unwrap().stop().await;
     }
 
     pub fn api(&self, kind: Kind) -> Api<DynamicObject> {

@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 
 use crate::platform::{NAMESPACE, Platform};
 
-fn inference(predictors: &Value) -> Value {
+pub fn inference(predictors: &Value) -> Value {
     json!({"apiVersion": "serving.kubedl.io/v1alpha1", "kind": "Inference",
         "metadata": {"name": "digits", "namespace": NAMESPACE},
         "spec": {"framework": "ONNX", "predictors": predictors, "traffic": {"sticky": [{"header": "x-user"}]}}})
 }
 
-fn predictor(name: &str, job: &str, weight: i64) -> Value {
+pub fn predictor(name: &str, job: &str, weight: i64) -> Value {
     json!({"name": name, "model": {"name": "digits", "job": job}, "trafficWeight": weight})
 }
 
-fn is_ready(inference: &Value) -> bool {
+pub fn is_ready(inference: &Value) -> bool {
     read::condition_holds(inference, "Ready")
         && inference["status"]["observedGeneration"] == inference["metadata"]["generation"]
 }
 
-fn weights(table: &Value) -> Vec<(String, i64)> {
+pub fn weights(table: &Value) -> Vec<(String, i64)> {
     read::items(table, "/spec/arms").map(|arm| (read::name_of(arm).to_owned(), read::number(arm, "/weight"))).collect()
 }
 
@@ -32,6 +32,12 @@ async fn roll_out_all(platform: &Platform) {
 
 async fn serving() -> Platform {
     let platform = Platform::start().await;
+    serve(&platform).await;
+    platform
+}
+
+/// The whole way: an Inference that waits, two jobs, two versions, pods, addresses.
+pub async fn serve(platform: &Platform) {
     platform.apply(&inference(&json!([predictor("v1", "train-1", 90), predictor("v2", "train-2", 10)]))).await;
     platform
         .until(Kind::Inference, "digits", |inference| {
@@ -40,12 +46,11 @@ async fn serving() -> Platform {
         .await;
     platform.publish("train-1", 'a').await;
     platform.publish("train-2", 'b').await;
-    roll_out_all(&platform).await;
+    roll_out_all(platform).await;
     for service in ["digits", "digits-v1", "digits-v2"] {
         platform.give_address(service).await;
     }
     platform.until(Kind::Inference, "digits", is_ready).await;
-    platform
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,6 +106,11 @@ async fn weights_of_zero_keep_the_routes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quiet_world_is_left_alone() {
     let platform = serving().await;
+    until_quiet(&platform).await;
+}
+
+/// Quiet means that two looks, half a second apart, see the same; the bound is that of `eventually`.
+pub async fn until_quiet(platform: &Platform) {
     let versions = || async {
         let mut all = Vec::new();
         for kind in [
@@ -116,7 +126,6 @@ async fn a_quiet_world_is_left_alone() {
         }
         all
     };
-    // Quiet means that two looks, half a second apart, see the same; the bound is that of `eventually`.
     platform
         .eventually("quiet", || async {
             let before = versions().await;

@@ -1,6 +1,7 @@
 //! Pulling an image into a content-addressed store: a folder appears only when every digest has been checked.
 
 mod extract;
+mod folder;
 mod layer;
 mod resolve;
 mod store;
@@ -19,6 +20,7 @@ use crate::digest::Digest;
 use crate::push::{Progress, ProgressSink};
 use crate::reference::{ImageReference, ReferenceError};
 
+pub use folder::pull_into;
 pub use store::clean_store;
 
 use resolve::Image;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use modelway_oci::{Progress, PullError, PushError, clean_store, inspect, list_tags, no_progress, pull, push, verify};
+use modelway_oci::{Progress, PullError, PushError, clean_store, inspect, list_tags, no_progress, pull, pull_into, push, verify};
 use parking_lot::Mutex;
 
 use crate::support::{contents, noise, pull_request, push_request, push_to, registry, tree};
@@ -52,6 +52,24 @@ async fn a_pulled_image_needs_no_registry() {
     let first = pull(&request, no_progress()).await.unwrap();
     drop(registry);
     assert_eq!(pull(&request, no_progress()).await.unwrap(), first);
+}
+
+#[tokio::test]
+async fn the_files_come_into_a_folder_of_their_own_once() {
+    let registry = registry().await;
+    let source = model();
+    let report = push_to(source.path(), registry.address, "v1").await;
+    let volume = tempfile::tempdir().unwrap();
+    let target = volume.path().join("models");
+    let request = pull_request(&report.image, &volume.path().join(".store"));
+    let first = pull_into(&request, &target, no_progress()).await.unwrap();
+    assert_eq!((contents(&first.path), &first.digest), (contents(source.path()), &report.digest));
+    assert_eq!(pull_into(&request, &target, no_progress()).await.unwrap(), first, "as after a restart");
+    let other = tree(&[("other.bin", b"other")]);
+    let other = push_to(other.path(), registry.address, "v2").await;
+    let request = pull_request(&other.image, &volume.path().join(".store"));
+    let error = pull_into(&request, &target, no_progress()).await.unwrap_err().to_string();
+    assert!(error.contains("holds something else"), "{error}");
 }
 
 #[tokio::test]

@@ -14,22 +14,47 @@ use modelway_api::Inference;
 use serde::de::DeserializeOwned;
 
 /// Every wait of a flow; generous, since test machines are shared.
-const TIMEOUT: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// One flow's own namespace.
 pub struct Flow {
     pub client: Client,
     pub namespace: String,
+    /// Where containers are processes, their images are only names.
+    images: Images,
 }
+
+/// What manifests' images are called on a platform.
+#[derive(Clone, Debug)]
+pub struct Images {
+    /// Modelway's own.
+    pub own: String,
+    /// One with a shell.
+    pub shell: String,
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        Self { own: modelway_api::image(), shell: SHELL.to_owned() }
+    }
+}
+
+/// The image with a shell, as manifests of flows name it.
+const SHELL: &str = "busybox";
 
 impl Flow {
     /// Creates the namespace.
     pub async fn new(client: Client, namespace: &str) -> anyhow::Result<Self> {
+        Self::with_images(client, namespace, Images::default()).await
+    }
+
+    /// Creates the namespace; manifests run with these images.
+    pub async fn with_images(client: Client, namespace: &str, images: Images) -> anyhow::Result<Self> {
         let api: Api<Namespace> = Api::all(client.clone());
         let mut object = Namespace::default();
         object.metadata.name = Some(namespace.to_owned());
         api.create(&PostParams::default(), &object).await?;
-        Ok(Self { client, namespace: namespace.to_owned() })
+        Ok(Self { client, namespace: namespace.to_owned(), images })
     }
 
     /// An API of the namespace.
@@ -43,7 +68,9 @@ impl Flow {
 
     /// Applies every document of a manifest, as a user would.
     pub async fn apply(&self, manifest: &str) -> anyhow::Result<()> {
-        let documents: Vec<DynamicObject> = serde_saphyr::from_multiple(manifest)?;
+        let manifest = manifest.replace(&modelway_api::image(), &self.images.own);
+        let manifest = manifest.replace(&format!("image: {SHELL}"), &format!("image: {}", self.images.shell));
+        let documents: Vec<DynamicObject> = serde_saphyr::from_multiple(&manifest)?;
         for document in documents {
             let types = document.types.clone().context("apiVersion and kind are needed")?;
             let gvk = GroupVersionKind::try_from(&types)?;

@@ -164,7 +164,7 @@ fn a_model_that_cannot_load_leaves_the_old_one_serving_and_says_why() {
         "status": {"containerStatuses": [{"name": "server", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}},
             "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "model.onnx: bad magic"}}}]}}));
     simulation.settle();
-    assert_eq!(ready(&simulation), pair("False", "PredictorNotReady"));
+    assert_eq!(ready(&simulation), pair("False", "CrashLoopBackOff"));
     let status = &simulation.get(Kind::Inference, "digits").unwrap()["status"];
     assert!(read::text(status, "/predictorStatuses/0/message").contains("bad magic"));
     assert_eq!(status["split"], "90/10");
@@ -226,8 +226,8 @@ fn paused_reports_and_changes_nothing() {
     assert_eq!(simulation.get(Kind::Deployment, "digits-v1").unwrap()["spec"]["replicas"], 1);
 }
 
-#[test]
-fn a_refused_child_is_named() {
+/// An Inference whose first predictor's Deployment is refused with these words.
+fn refused(message: &str, may_pass: bool) -> (Simulation, Value) {
     let mut simulation = two_versions();
     simulation.put(inference(&json!([by_job("v1", "job-1", 90)])));
     let key = Key::new(Kind::Inference, NAMESPACE, "digits");
@@ -237,10 +237,76 @@ fn a_refused_child_is_named() {
     });
     let refused = refused.unwrap();
     let applied = read::annotation(&refused, "modelway.io/applied").unwrap().to_owned();
-    let rejection = modelway_plan::world::Rejection { applied, message: "spec.x: unknown".to_owned() };
+    let (message, at) = (message.to_owned(), simulation.now);
+    let rejection = modelway_plan::world::Rejection { applied, message, may_pass, at };
     simulation.world.reject(Key::of(&refused).unwrap(), rejection);
-    simulation.run();
+    (simulation, refused)
+}
+
+#[test]
+fn a_refused_child_is_named() {
+    let (mut simulation, refused) = refused("spec.x: unknown", false);
+    simulation.settle();
     assert_eq!(ready(&simulation), pair("False", "ChildRejected"));
+    simulation.pass(Duration::from_mins(5));
+    simulation.settle();
+    assert!(simulation.get(Kind::Deployment, read::name(&refused)).is_none(), "the same manifest is not sent again");
+}
+
+#[test]
+fn a_refusal_that_may_pass_has_its_reason_and_is_tried_again() {
+    let (mut simulation, refused) = refused("deployments \"a\" is forbidden: exceeded quota: q", true);
+    simulation.settle();
+    assert_eq!(ready(&simulation), pair("False", "QuotaExceeded"));
+    assert!(simulation.get(Kind::Deployment, read::name(&refused)).is_none());
+    simulation.pass(Duration::from_secs(11));
+    simulation.run();
+    assert_eq!(ready(&simulation), pair("True", "Ready"));
+}
+
+#[test]
+fn routers_get_an_account_and_one_role_where_a_role_is_given() {
+    let mut simulation = two_versions();
+    simulation.settings.router_role = Some("modelway-router".to_owned());
+    simulation.put(inference(&json!([by_job("v1", "job-1", 90)])));
+    simulation.run();
+    assert_eq!(simulation.names(Kind::ServiceAccount), ["digits-router"]);
+    let binding = simulation.get(Kind::RoleBinding, "digits-router").unwrap();
+    assert_eq!(binding["roleRef"]["name"], "modelway-router");
+    assert_eq!(binding["subjects"][0]["name"], "digits-router");
+    let router = simulation.get(Kind::Deployment, "digits-router").unwrap();
+    assert_eq!(router["spec"]["template"]["spec"]["serviceAccountName"], "digits-router");
+    assert!(serving().names(Kind::RoleBinding).is_empty(), "nothing is authorised on one machine");
+}
+
+#[test]
+fn several_pods_have_a_budget_and_a_single_one_has_none() {
+    let mut simulation = serving();
+    assert!(simulation.names(Kind::PodDisruptionBudget).is_empty());
+    let replicas = |simulation: &mut Simulation, count: i64| {
+        simulation.edit(Kind::Inference, "digits", |inference| {
+            inference["spec"]["predictors"][0]["replicas"] = count.into();
+            inference["spec"]["router"] = json!({"replicas": count});
+        });
+        simulation.run();
+    };
+    replicas(&mut simulation, 2);
+    assert_eq!(simulation.names(Kind::PodDisruptionBudget), ["digits-router", "digits-v1"]);
+    replicas(&mut simulation, 1);
+    assert!(simulation.names(Kind::PodDisruptionBudget).is_empty());
+}
+
+#[test]
+fn a_key_is_made_until_routers_run_and_never_after() {
+    let mut simulation = serving();
+    let key = Key::new(Kind::Inference, NAMESPACE, "digits");
+    let makes_key = |simulation: &Simulation| {
+        let actions = simulation.plan(&key).actions;
+        actions.iter().any(|action| matches!(action, modelway_plan::Action::Create(object) if object["kind"] == "Secret"))
+    };
+    assert!(!makes_key(&simulation));
+    simulation.edit(Kind::Deployment, "digits-router", |router| router["status"]["readyReplicas"] = 0.into());
+    assert!(makes_key(&simulation), "somebody may have deleted it");
 }
 
 #[test]

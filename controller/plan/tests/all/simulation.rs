@@ -98,13 +98,18 @@ impl Simulation {
     /// Plans one key and applies the plan. Returns whether anything was done.
     pub fn turn(&mut self, key: &Key) -> bool {
         let plan = self.plan(key);
-        let acted = !plan.actions.is_empty();
+        let acted = plan.actions.iter().any(|action| !self.is_there(action));
         for action in plan.actions {
             if !self.apply(action) {
                 break;
             }
         }
         acted
+    }
+
+    /// Whether the action makes an object that is there: the server says so, and nothing happens.
+    fn is_there(&self, action: &Action) -> bool {
+        matches!(action, Action::Create(object) if self.world.object(&Key::of(object).unwrap()).is_some())
     }
 
     /// Plans every key until nothing is left to do.
