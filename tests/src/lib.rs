@@ -1,4 +1,5 @@
-//! Cross-component flows and the API conformance module
+//! Cross-component flows, the API conformance module, and real clusters to run them on
 
+pub mod cluster;
 pub mod conformance;
 pub mod flows;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench quickstart`: the quickstart's own figures, over several runs in fresh folders.
+//! `cargo xtask bench`: figures as JSON, each against a rival or over several runs.
 
 use std::process::Command;
 
@@ -31,6 +31,17 @@ pub fn quickstart(options: &Options) -> anyhow::Result<()> {
     }
     println!("{:#}", summary(&runs));
     Ok(())
+}
+
+/// Prints how the embedded API does against a real API server with etcd, and how the controller bears many objects.
+pub fn control() -> anyhow::Result<()> {
+    run("build", &mut cargo(&["build", "--release", "--quiet", "--package", "modelway"]))?;
+    let example = |package: &str, name: &str| {
+        cargo(&["run", "--release", "--quiet", "--package", package, "--example", name, "--"])
+    };
+    let binary = root().join("target/release/modelway");
+    run("API: embedded against real", example("modelway-tests", "control").arg(&binary))?;
+    run("controller with 1,000 Inferences and 5,000 pods", &mut example("modelway-controller", "scale"))
 }
 
 /// Paths of all numbers in a document.

@@ -17,11 +17,13 @@ const KINDS: &[(&str, &[&str])] = &[
             "ConfigMap",
             "Endpoints",
             "Event",
+            "LimitRange",
             "Namespace",
             "Node",
             "PersistentVolume",
             "PersistentVolumeClaim",
             "Pod",
+            "ResourceQuota",
             "Secret",
             "Service",
             "ServiceAccount",
@@ -34,14 +36,17 @@ const KINDS: &[(&str, &[&str])] = &[
     ("apis__events.k8s.io__v1", &["Event"]),
     ("apis__apiextensions.k8s.io__v1", &["CustomResourceDefinition"]),
     ("apis__policy__v1", &["PodDisruptionBudget"]),
+    ("apis__networking.k8s.io__v1", &["NetworkPolicy"]),
+    ("apis__rbac.authorization.k8s.io__v1", &["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
 ];
 
 const REF_PREFIX: &str = "#/components/schemas/";
 
 /// Writes `definitions.json` into `out`: every schema that a built-in kind needs, by its name in `components`, one a
-/// line, without descriptions. `kubernetes_module_dir` is an unpacked Go module `k8s.io/kubernetes`.
+/// line, without descriptions. These go into `descriptions.json`: by schema and field, that of the schema under "". `kubernetes_module_dir` is an unpacked Go module `k8s.io/kubernetes`.
 pub fn generate(kubernetes_module_dir: &Path, out: &Path) -> anyhow::Result<()> {
     let mut kept = BTreeMap::new();
+    let mut described = BTreeMap::new();
     for (document, kinds) in KINDS {
         let path = kubernetes_module_dir.join("api/openapi-spec/v3").join(format!("{document}_openapi.json"));
         let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -51,10 +56,25 @@ pub fn generate(kubernetes_module_dir: &Path, out: &Path) -> anyhow::Result<()> 
             let root = root_of(schemas, kind).with_context(|| format!("{} has no kind {kind}", path.display()))?;
             keep(schemas, root, &mut kept)?;
         }
+        for name in kept.keys() {
+            if let Some(schema) = schemas.get(name) {
+                described.entry(name.clone()).or_insert_with(|| descriptions(schema));
+            }
+        }
     }
     fs::create_dir_all(out)?;
     let target = out.join("definitions.json");
-    fs::write(&target, lines(&kept)?).with_context(|| format!("writing {}", target.display()))
+    fs::write(&target, lines(&kept)?).with_context(|| format!("writing {}", target.display()))?;
+    let target = out.join("descriptions.json");
+    fs::write(&target, lines(&described)?).with_context(|| format!("writing {}", target.display()))
+}
+
+/// What the schema and its fields are, in words.
+fn descriptions(schema: &Value) -> Value {
+    let own = schema.get("description").map(|text| (String::new(), text.clone()));
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let fields = fields.filter_map(|(name, field)| Some((name.clone(), field.get("description")?.clone())));
+    own.into_iter().chain(fields).collect::<Map<String, Value>>().into()
 }
 
 /// The schema whose own group, version and kind say that it is `kind` (a name also ends so for `...List` parents).

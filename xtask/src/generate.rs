@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::{builtin_schemas, shell};
+use crate::{builtin_schemas, rbac, shell};
 
 /// Kubernetes release whose `OpenAPI` the embedded API serves for built-in kinds.
 const KUBERNETES: &str = "k8s.io/kubernetes@v1.37.2";
@@ -19,7 +19,7 @@ pub struct Options {
 
 /// Writes the generated files.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    for (path, text) in crds() {
+    for (path, text) in files() {
         let folder = path.parent().context("a generated file lies in a folder")?;
         std::fs::create_dir_all(folder)?;
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -36,7 +36,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 /// Fails when a generated file differs from what would be generated.
 pub fn check() -> anyhow::Result<()> {
     println!("== generated files");
-    let stale: Vec<String> = crds()
+    let stale: Vec<String> = files()
         .into_iter()
         .filter(|(path, text)| std::fs::read_to_string(path).ok().as_ref() != Some(text))
         .map(|(path, _)| path.display().to_string())
@@ -47,9 +47,12 @@ pub fn check() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn crds() -> Vec<(PathBuf, String)> {
-    let folder = shell::root().join("charts/modelway/templates/crds");
-    modelway_api::crd_yaml().into_iter().map(|(name, text)| (folder.join(Path::new(&name)), text)).collect()
+fn files() -> Vec<(PathBuf, String)> {
+    let chart = shell::root().join("charts/modelway");
+    let crds = modelway_api::crd_yaml().into_iter();
+    let mut files: Vec<_> = crds.map(|(name, text)| (chart.join("files/crds").join(Path::new(&name)), text)).collect();
+    files.push((chart.join("templates/_rules.tpl"), rbac::template()));
+    files
 }
 
 fn kubernetes_module() -> anyhow::Result<PathBuf> {

@@ -4,8 +4,12 @@
 mod bench;
 mod builtin_schemas;
 mod check;
+mod cluster;
 mod dependencies;
 mod generate;
+mod image;
+mod peers;
+mod rbac;
 mod shell;
 mod test;
 
@@ -19,8 +23,13 @@ enum Command {
     Check,
     /// Every test; builds and, where CI=true on Debian, installs the peers that tests run against.
     Test(test::Options),
-    /// Writes the generated files: CRDs of the chart, schemas of built-in kinds (needs Go).
+    /// Writes the generated files: CRDs and roles of the chart, schemas of built-in kinds (needs Go).
     Generate(generate::Options),
+    /// Builds the static binary and packs it as a reproducible OCI image archive; needs no Docker.
+    Image(image::Options),
+    /// A real Kubernetes on this machine, as tests run it.
+    #[command(subcommand)]
+    Cluster(cluster::Cluster),
     /// Measures, and prints figures as JSON.
     #[command(subcommand)]
     Bench(Bench),
@@ -30,6 +39,8 @@ enum Command {
 enum Bench {
     /// The quickstart's own figures over several runs: minimum, median, maximum.
     Quickstart(bench::Options),
+    /// The embedded API against a real API server with etcd; the controller with many objects.
+    Control,
 }
 
 fn main() -> std::process::ExitCode {
@@ -47,6 +58,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Check => check::run(),
         Command::Test(options) => test::run(&options),
         Command::Generate(options) => generate::run(&options),
+        Command::Image(options) => image::run(&options),
+        Command::Cluster(command) => cluster::command(&command),
         Command::Bench(Bench::Quickstart(options)) => bench::quickstart(&options),
+        Command::Bench(Bench::Control) => bench::control(),
     }
 }

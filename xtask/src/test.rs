@@ -1,17 +1,14 @@
 //! `cargo xtask test`: the peers that tests run against, then every test.
 
-use std::process::Command;
+use std::time::Instant;
 
+use crate::cluster::{self, Level};
+use crate::image;
+use crate::peers;
 use crate::shell::{cargo, exists, run as run_step};
 
-/// Programs of other projects that tests run against, with their Debian packages.
-const PEERS: &[(&str, &str)] = &[
-    ("skopeo", "skopeo"),
-    ("umoci", "umoci"),
-    ("docker-registry", "docker-registry"),
-    ("unshare", "util-linux"),
-    ("ip", "iproute2"),
-];
+/// Names the archive of the image that tests run on clusters.
+const IMAGE: &str = "MODELWAY_TEST_IMAGE";
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -23,15 +20,17 @@ pub struct Options {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     if ci {
-        install_peers()?;
+        peers::install()?;
     }
-    if !exists("go") {
-        println!("-- Go is not here: the kubectl tests skip");
-    }
-    for (program, package) in PEERS.iter().filter(|(program, _)| !exists(program)) {
-        println!("-- {program} is not here (Debian package {package}): its tests skip");
+    peers::report();
+    // Tests build what they miss by themselves; all at once, it is seen what takes the time.
+    if options.filter.is_none() && exists("go") {
+        cluster::build(Level::Node, true)?;
     }
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--quiet"]);
+    if options.filter.is_none() && exists("go") && std::env::var_os(IMAGE).is_none() {
+        command.env(IMAGE, image::for_tests()?);
+    }
     if ci {
         // A test that misses its peer fails instead of skipping.
         command.env("MODELWAY_REQUIRE_PEERS", "1");
@@ -39,15 +38,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     if let Some(filter) = &options.filter {
         command.arg(filter);
     }
-    run_step("tests", &mut command)
-}
-
-fn install_peers() -> anyhow::Result<()> {
-    let missing: Vec<&str> =
-        PEERS.iter().filter(|(program, _)| !exists(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    run_step("package lists", Command::new("apt-get").args(["update", "-qq"]))?;
-    run_step("peers", Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing))
+    let start = Instant::now();
+    run_step("tests", &mut command)?;
+    println!("-- tests ran in {} s", start.elapsed().as_secs());
+    Ok(())
 }

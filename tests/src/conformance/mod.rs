@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a case fails by panicking")]
 
 mod applies;
+mod apply_corners;
 mod builtins;
 mod definitions;
 mod deletion;
@@ -13,6 +14,7 @@ mod namespaces;
 mod objects;
 mod owners;
 mod patches;
+mod promises;
 mod support;
 mod watches;
 
@@ -87,6 +89,27 @@ cases! {
         apply_wants_a_manager,
         repeated_apply_writes_nothing,
         parts_are_owned_apart;
+    apply_corners:
+        nested_maps_merge_key_by_key,
+        shared_fields_stay_until_the_last_owner_leaves,
+        ownership_moves_by_sharing_first,
+        a_manager_that_leaves_altogether_is_forgotten,
+        updates_take_fields_and_applies_conflict_with_them,
+        one_name_that_applies_and_updates_is_two_managers,
+        empty_maps_are_owned_and_take_nothing_away,
+        keyed_elements_are_owned_one_by_one,
+        elements_that_are_named_twice_are_refused,
+        atomic_lists_and_maps_have_one_owner,
+        finalizers_and_owners_merge_across_managers,
+        status_managers_share_conditions,
+        applied_revisions_are_preconditions,
+        applied_dry_runs_write_nothing,
+        fields_that_no_schema_knows_are_not_applied,
+        force_belongs_to_applies,
+        managed_fields_are_not_applied_and_can_be_reset,
+        kubectl_moves_from_the_client_to_the_server,
+        times_change_with_what_is_owned,
+        nulls_in_applies;
     deletion:
         preconditions_guard_a_delete,
         finalizers_hold_an_object,
@@ -122,6 +145,26 @@ cases! {
         taken_names_are_not_accepted,
         deletion_removes_the_objects,
         bad_schemas_are_refused;
+    promises:
+        watches_resume_where_a_bookmark_left_them,
+        continue_tokens_are_judged,
+        lists_may_be_bound_to_a_revision,
+        initial_events_want_a_matching_rule,
+        generations_count_specs_of_built_in_kinds,
+        defaults_that_come_back_are_no_new_generation,
+        finalizers_are_checked_and_go_in_any_order,
+        every_write_can_be_tried_dry,
+        unknown_and_double_fields_are_warned_about,
+        strict_patches_are_refused_as_patches,
+        deletes_are_bound_to_a_revision_too,
+        patched_uids_are_preconditions,
+        replaced_services_keep_their_addresses,
+        budgets_refuse_evictions,
+        pods_with_odd_volumes_and_amounts_are_refused,
+        namespaces_have_a_default_account,
+        strategic_directives_are_obeyed,
+        roles_are_kept_under_any_name,
+        odd_job_policies_are_refused;
     manifests:
         good_manifests_are_taken,
         bad_manifests_say_what_is_wrong;

@@ -92,6 +92,15 @@ impl Api {
         self.send("DELETE", path, &[("content-type", "application/json")], options.to_string()).await
     }
 
+    /// The warnings that come with the answer to a JSON body.
+    pub async fn warnings(&self, method: &str, path: String, body: &str) -> Vec<String> {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = request.body(kube::client::Body::from(body.as_bytes().to_vec())).unwrap();
+        let answer = tokio::time::timeout(PATIENCE, self.client.send(request)).await.unwrap().unwrap();
+        let texts = answer.headers().get_all("warning").into_iter();
+        texts.map(|text| text.to_str().unwrap().replace("\\\"", "\"")).collect()
+    }
+
     /// A new config map in the case's namespace.
     pub async fn new_map(&self, name: &str, metadata: &Value, data: &Value) -> Value {
         let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});

@@ -143,3 +143,32 @@ pub async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one(flow: &Flow)
     ensure!(again.failures.is_empty(), "failed requests: {:?}", again.failures);
     Ok(())
 }
+
+/// An Inference and a predictor with the longest names serve the version of a job with a long name; of two Inferences
+/// whose children have one name, the second says so and touches nothing.
+pub async fn names_at_their_limits_work_and_children_that_collide_are_named(flow: &Flow) -> anyhow::Result<()> {
+    let (job_name, inference, predictor) = (format!("j{}", "o".repeat(50)), "i".repeat(40), "p".repeat(22));
+    let train = "modelway example digits --variant centroid";
+    let manifest = job(&job_name, "true")
+        .replace("image: busybox", "image: modelway:0.1.0")
+        .replace("command: [sh, -c, 'cd \"$OUTPUT_DIR\" && true']", &format!("command: [{}]", train.replace(' ', ", ")));
+    flow.apply(&manifest).await?;
+    let serve = |name: &str, predictor: &str| {
+        format!(
+            "apiVersion: serving.kubedl.io/v1alpha1\nkind: Inference\nmetadata: {{name: {name}}}\nspec:\n  framework: ONNX\n  predictors:\n    - {{name: {predictor}, model: {{name: faulty, job: {job_name}}}}}\n"
+        )
+    };
+    flow.apply(&serve(&inference, &predictor)).await?;
+    flow.ready(&inference).await?;
+    let longer = flow.apply(&serve(&format!("{inference}i"), "p")).await.err().context("41 characters were accepted")?;
+    ensure!(format!("{longer:#}").contains("40 characters"), "{longer:#}");
+    flow.apply(&serve("a", "b-c")).await?;
+    flow.ready("a").await?;
+    flow.apply(&serve("a-b", "c")).await?;
+    let taken = |inference: &Inference| condition(inference, "Ready").is_some_and(|(_, reason, _)| reason == "NameTaken");
+    let second = flow.until("a-b", taken).await?;
+    let (.., message) = condition(&second, "Ready").context("the condition went away")?;
+    ensure!(message.contains("a-b-c"), "{message}");
+    flow.ready("a").await?;
+    Ok(())
+}

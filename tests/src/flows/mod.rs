@@ -7,8 +7,8 @@ mod support;
 
 pub use faults::{
     a_failed_job_is_no_version, a_model_that_cannot_load_leaves_traffic_on_the_old_one, an_empty_output_is_no_version,
-    bad_inferences_say_what_is_wrong,
+    bad_inferences_say_what_is_wrong, names_at_their_limits_work_and_children_that_collide_are_named,
 };
-pub use load::Load;
+pub use load::{Load, Report};
 pub use serve::publishes_serves_reweights_and_rolls;
 pub use support::{Flow, Images, condition};

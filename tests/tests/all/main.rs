@@ -1,8 +1,11 @@
-//! The conformance cases against the embedded API and, where there is one, a Kubernetes cluster.
+//! The conformance cases against the embedded API and a real control plane, and the clusters themselves.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod chart;
+mod clusters;
 mod compare;
-mod embedded_api;
+mod conformance;
+mod node;
 mod probes;
 mod real_api;
 mod runner;

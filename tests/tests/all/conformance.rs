@@ -1,0 +1,44 @@
+//! Every conformance case on both APIs, and the table of what came out.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use modelway_apiserver::{ApiServer, Options};
+use modelway_tests::conformance::CASES;
+
+use super::real_api;
+use super::runner::{self, Outcome};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_case_holds_on_both_apis() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = ApiServer::open(Options::new(folder.path())).unwrap();
+    let embedded = runner::run_all(|| server.client("default"), |_, _| Box::pin(async {})).await;
+    let real = match real_api::client().await {
+        Some(client) => Some(
+            runner::run_all(|| client.clone(), |client, namespace| Box::pin(real_api::account(client, namespace)))
+                .await,
+        ),
+        None => None,
+    };
+    let table = table(real.as_deref(), &embedded);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("conformance.txt");
+    std::fs::write(path, &table).unwrap();
+    println!("{table}");
+    // What a real API fails is no conformance case.
+    real.as_deref().into_iter().for_each(runner::judge);
+    runner::judge(&embedded);
+}
+
+fn table(real: Option<&[Outcome]>, embedded: &[Outcome]) -> String {
+    let word = |outcome: &Outcome| if outcome.failure.is_some() { "FAILED" } else { "ok" };
+    let mut text = format!("{:<62} {:<8} embedded\n", "case", "real");
+    for (index, (case, _)) in CASES.iter().enumerate() {
+        let real = real.map_or("-", |outcomes| word(&outcomes[index]));
+        let _ = writeln!(text, "{case:<62} {real:<8} {}", word(&embedded[index]));
+    }
+    let passed = |outcomes: &[Outcome]| outcomes.iter().filter(|outcome| outcome.failure.is_none()).count();
+    let real = real.map_or("not run".to_owned(), |outcomes| passed(outcomes).to_string());
+    let _ = writeln!(text, "{:<62} {real:<8} {}", format!("passed of {}", CASES.len()), passed(embedded));
+    text
+}
