@@ -84,7 +84,10 @@ pub async fn controller(arguments: ControllerArguments) -> anyhow::Result<()> {
     };
     if arguments.model_mount == MountArgument::Auto {
         let only = options.namespaces.first().map(String::as_str);
-        options.settings.image_volumes = modelway_controller::image_volumes(&options.client, only).await;
+        options.settings.image_volumes = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            answer = modelway_controller::image_volumes(&options.client, only) => answer,
+        };
     }
     Ok(modelway_controller::run(options, stop).await?)
 }

@@ -41,3 +41,8 @@ async fn bad_inferences_say_what_is_wrong() {
 async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one() {
     run("broken", flows::a_model_that_cannot_load_leaves_traffic_on_the_old_one).await;
 }
+
+#[tokio::test]
+async fn names_at_their_limits_work_and_children_that_collide_are_named() {
+    run("names", flows::names_at_their_limits_work_and_children_that_collide_are_named).await;
+}

@@ -1,10 +1,11 @@
 //! `modelway doctor --release`: takes our finalizer off training jobs, so that nothing waits for a controller that is
 //! gone.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, coordination::v1::Lease};
+use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, coordination::v1::Lease, core::v1::Pod};
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams},
@@ -20,23 +21,20 @@ use crate::output;
 /// Longest time for all of it.
 const DEADLINE: Duration = Duration::from_secs(90);
 const PERIOD: Duration = Duration::from_millis(500);
-/// A controller that was told to stop may finish a write: jobs are looked at again after that time.
-const SETTLE: Duration = Duration::from_secs(2);
+/// Longest time for the controller's pods to end: more than their grace period.
+const PODS_GONE: Duration = Duration::from_mins(1);
 /// Jobs read at once.
 const PAGE: u32 = 500;
 
 pub async fn run(client: &Client, arguments: &DoctorArguments) -> anyhow::Result<()> {
-    let work = release(client, arguments);
-    match tokio::time::timeout(DEADLINE, work).await {
-        Ok(answer) => answer,
-        Err(_) => {
-            let message = format!(
-                "jobs are still held after {} s: a controller that runs holds them again; name it with --stop",
-                DEADLINE.as_secs()
-            );
-            Err(fail(Failure::TimedOut, message))
-        }
-    }
+    let late = || {
+        let message = format!(
+            "jobs are still held after {} s: a controller that runs holds them again; name it with --stop",
+            DEADLINE.as_secs()
+        );
+        fail(Failure::TimedOut, message)
+    };
+    tokio::time::timeout(DEADLINE, release(client, arguments)).await.unwrap_or_else(|_| Err(late()))
 }
 
 async fn release(client: &Client, arguments: &DoctorArguments) -> anyhow::Result<()> {
@@ -48,36 +46,35 @@ async fn release(client: &Client, arguments: &DoctorArguments) -> anyhow::Result
     } else {
         arguments.watch_namespaces.iter().map(|namespace| Api::namespaced(client.clone(), namespace)).collect()
     };
-    let mut released = pass(client, &apis).await?;
-    // A controller that stops may have held one more job meanwhile; without one, a pass without finds is the end.
-    let mut is_settled = arguments.stop.is_none();
+    let mut released = 0;
     loop {
-        if !is_settled {
-            tokio::time::sleep(SETTLE).await;
-        }
-        let more = pass(client, &apis).await?;
-        released += more;
-        if more == 0 && is_settled {
+        let found = pass(client, &apis).await?;
+        released += found;
+        if found == 0 {
             break;
         }
-        is_settled = true;
     }
     output::line(&format!("released {released} jobs"));
     Ok(())
 }
 
-/// Scales the controller to nothing, waits until its pods are told to stop, and removes its Lease.
+/// Scales the controller to nothing, waits until its last pod is gone, and removes its Lease.
 async fn stop(client: &Client, controller: &WorkloadName) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), &controller.namespace);
+    let Some(live) = deployments.get_opt(&controller.name).await? else { return Ok(()) };
     let none = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
-    match deployments.patch_scale(&controller.name, &PatchParams::default(), &none).await {
-        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
-        answer => answer.map(drop)?,
+    deployments.patch_scale(&controller.name, &PatchParams::default(), &none).await?;
+    let selector = live.spec.and_then(|spec| spec.selector.match_labels).unwrap_or_default();
+    if selector.is_empty() {
+        return Err(fail(Failure::Usage, format!("Deployment {controller} selects its pods by no label")));
     }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &controller.namespace);
+    let own = ListParams::default().labels(&query(&selector));
     let start = Instant::now();
-    while deployments.get_opt(&controller.name).await?.is_some_and(|live| has_pods(&live)) {
-        if start.elapsed() > DEADLINE / 2 {
-            let message = format!("pods of {controller} are still there after {} s", (DEADLINE / 2).as_secs());
+    // A pod that is told to stop may still hold one more job, or make the Lease anew.
+    while !pods.list_metadata(&own).await?.items.is_empty() {
+        if start.elapsed() > PODS_GONE {
+            let message = format!("pods of {controller} are still there after {} s", PODS_GONE.as_secs());
             return Err(fail(Failure::TimedOut, message));
         }
         tokio::time::sleep(PERIOD).await;
@@ -89,10 +86,8 @@ async fn stop(client: &Client, controller: &WorkloadName) -> anyhow::Result<()> 
     }
 }
 
-fn has_pods(deployment: &Deployment) -> bool {
-    let seen = deployment.status.as_ref().and_then(|status| status.observed_generation);
-    seen < deployment.metadata.generation
-        || deployment.status.as_ref().and_then(|status| status.replicas).unwrap_or_default() > 0
+fn query(labels: &BTreeMap<String, String>) -> String {
+    labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// Releases every job that is held now; returns how many there were.
@@ -158,15 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_has_pods_until_its_controller_has_seen_the_change() {
-        let live = |generation, observed, replicas: i32| {
-            let status = json!({ "observedGeneration": observed, "replicas": replicas });
-            let object = json!({ "metadata": { "generation": generation }, "spec": {
-                "selector": {}, "template": {} }, "status": status });
-            serde_json::from_value::<Deployment>(object).unwrap()
-        };
-        assert!(has_pods(&live(2, 1, 0)));
-        assert!(has_pods(&live(2, 2, 1)));
-        assert!(!has_pods(&live(2, 2, 0)));
+    fn labels_become_a_query() {
+        let labels = BTreeMap::from([("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]);
+        assert_eq!(query(&labels), "a=1,b=2");
     }
 }

@@ -3,29 +3,25 @@
 use modelway_tests::flows::{self, Flow};
 
 use super::installed::installed;
+use super::scene::play;
 
-/// Runs one flow in a namespace of its own; the objects are in the failure.
+/// Runs one flow in a namespace of its own.
 async fn run<F: AsyncFnOnce(&Flow) -> anyhow::Result<()>>(name: &str, flow: F) {
     let Some(installed) = installed().await else { return };
     let _others = installed.together().await;
-    let outcome = async {
-        let context = installed.flow(name).await?;
-        flow(&context).await
-    };
-    if let Err(error) = outcome.await {
-        let kinds = "inferences,modelversions,jobs,pods,events";
-        let objects = installed.cluster.kubectl_ok(&["get", kinds, "-n", name]).await.unwrap_or_default();
-        let all = ["logs", "-n", super::installed::RELEASE, "-l", "app.kubernetes.io/component=controller", "--tail=100"];
-        let log = installed.cluster.kubectl_ok(&all).await.unwrap_or_default();
-        panic!("{error:?}\n{objects}\ncontroller:\n{log}");
-    }
-    // Frees the volumes and the memory.
-    let _best_effort = installed.cluster.kubectl(&["delete", "namespace", name, "--wait=false"]).await;
+    play(installed, name, async |_, context| flow(context).await).await;
 }
 
 #[tokio::test]
 async fn two_jobs_become_a_split_that_reweights_and_rolls_without_loss() {
-    run("story", flows::publishes_serves_reweights_and_rolls).await;
+    let Some(installed) = installed().await else { return };
+    let _others = installed.together().await;
+    play(installed, "story", async |installed, context| {
+        let level = "pod-security.kubernetes.io/enforce=restricted";
+        installed.cluster.kubectl_ok(&["label", "namespace", "story", level]).await?;
+        flows::publishes_serves_reweights_and_rolls(context).await
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -46,4 +42,9 @@ async fn bad_inferences_say_what_is_wrong() {
 #[tokio::test]
 async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one() {
     run("broken", flows::a_model_that_cannot_load_leaves_traffic_on_the_old_one).await;
+}
+
+#[tokio::test]
+async fn names_at_their_limits_work_and_children_that_collide_are_named() {
+    run("names", flows::names_at_their_limits_work_and_children_that_collide_are_named).await;
 }
