@@ -205,8 +205,9 @@ pub const RULES: &[Rule] = &[
     Rule::new(Role::Router, DISCOVERY, &["endpointslices"], WATCH, "finds the pods behind them"),
     // Uninstalling.
     Rule::new(Role::Release, BATCH, &["jobs"], &["list", "patch"], "takes our finalizer off training jobs"),
-    Rule::new(Role::Stop, APPS, &["deployments"], &["get"], "waits until the controller is gone").on(Names::Controller),
+    Rule::new(Role::Stop, APPS, &["deployments"], &["get"], "knows the controller's pods").on(Names::Controller),
     Rule::new(Role::Stop, APPS, &["deployments/scale"], &["patch"], "stops the controller").on(Names::Controller),
+    Rule::new(Role::Stop, CORE, &["pods"], &["list"], "waits until the controller is gone"),
     Rule::new(Role::Stop, COORDINATION, &["leases"], &["delete"], "leaves nothing behind").on(Names::Controller),
     // People.
     Rule::new(Role::View, MODEL, &["models", "modelversions"], &["get", "list", "watch"], "look").used(Use::People),
