@@ -12,7 +12,7 @@ use serde_json::json;
 /// For one answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Tries while the API server does not answer, and the wait between them.
-const TRIES: u32 = 30;
+const TRIES: u32 = 5;
 const WAIT: Duration = Duration::from_secs(2);
 
 /// Whether pods can mount a model image as a volume: the API server keeps image volumes with a sub-path, and the
@@ -22,16 +22,17 @@ pub async fn image_volumes(client: &Client, only: Option<&str>) -> bool {
     for _ in 0..TRIES {
         match tokio::time::timeout(ANSWER, ask(client, only)).await {
             Ok(Ok(answer)) => return answer,
-            Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
-                tracing::info!(message = %status.message, "may not ask about image volumes; taken to be there");
-                return true;
-            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 403 => return taken_to_be_there(&status.message),
             Ok(Err(error)) => tracing::debug!(%error, "no answer about image volumes yet"),
             Err(_) => tracing::debug!("no answer about image volumes within {ANSWER:?}"),
         }
         tokio::time::sleep(WAIT).await;
     }
-    tracing::warn!("no answer about image volumes; taken to be there");
+    taken_to_be_there("no answer")
+}
+
+fn taken_to_be_there(why: &str) -> bool {
+    tracing::warn!(why, "cannot ask about image volumes; they are taken to be there");
     true
 }
 

@@ -117,6 +117,11 @@ impl Health {
         is_news
     }
 
+    /// Whether a kind has ever been listed.
+    pub fn is_listed(&self, kind: Kind, namespace: &str) -> bool {
+        self.0.lock().watches.get(&(kind, namespace.to_owned())).is_some_and(|watch| watch.is_listed)
+    }
+
     /// What is wrong with a kind's definition, or that nothing is. Returns whether that is news.
     pub fn definition(&self, kind: Kind, aspect: Aspect, problem: Option<&str>) -> bool {
         let definitions = &mut self.0.lock().definitions;

@@ -145,10 +145,12 @@ impl Informer {
 
     fn tell(&self, place: &str, error: &watcher::Error, is_forbidden: bool) {
         let (kind, message) = (self.kind.as_str(), words(error));
-        let is_news = self.health.watch_fails(self.kind, place, message.clone(), is_forbidden);
-        if is_news && is_forbidden {
+        let news = self.health.watch_fails(self.kind, place, message.clone(), is_forbidden);
+        if news && is_forbidden {
             self.store.wake_all();
-            tracing::warn!(kind, namespace = place, "the kind may not be seen: {message}");
+        }
+        if news && (is_forbidden || !self.health.is_listed(self.kind, place)) {
+            tracing::warn!(kind, namespace = place, "the kind cannot be seen, trying again: {message}");
         } else {
             tracing::debug!(kind, namespace = place, "watch interrupted, trying again: {message}");
         }

@@ -68,6 +68,8 @@ impl Worker {
             let result = turn.as_ref().map_or_else(ExecuteError::reason, |_| "ok");
             self.metrics.reconciled(key.kind, result, began.elapsed(), clock::now().as_second());
             self.settle(key, turn);
+            // Turns without a write wait for nothing: the election and the watches must get their time in between.
+            tokio::task::yield_now().await;
         }
     }
 
@@ -180,5 +182,42 @@ fn report(key: &Key, error: &ExecuteError, wait: Duration) {
         | ExecuteError::NotLeading(_) => {
             tracing::warn!(%key, %error, ?wait, "trying again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::{Client, client::Body};
+    use modelway_plan::Kind;
+
+    use super::*;
+
+    fn worker(store: &Store) -> Worker {
+        let nobody = tower::service_fn(|_: http::Request<Body>| std::future::pending::<Result<_, std::io::Error>>());
+        let client = Client::new::<_, Body, _>(nobody, "default");
+        let leadership = Leadership::always();
+        Worker {
+            store: store.clone(),
+            executor: Executor::new(client, store.clone(), leadership.clone()),
+            settings: Arc::default(),
+            sources: Arc::new([]),
+            leadership,
+            health: Health::default(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_queue_leaves_time_for_others() {
+        let store = Store::default();
+        for number in 0..1_000 {
+            store.queue.add(Key::new(Kind::Model, "n", format!("m-{number}")));
+        }
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(worker(&store).run(stop.clone()));
+        tokio::task::yield_now().await;
+        assert!(store.queue.due() > 900, "{} of 1000 keys are left after one turn of the runtime", store.queue.due());
+        stop.cancel();
+        running.await.unwrap();
     }
 }

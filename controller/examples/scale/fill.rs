@@ -89,6 +89,10 @@ pub async fn namespaces(client: &Client, plan: &Plan) -> anyhow::Result<()> {
     for index in 0..plan.namespaces.max(1) {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": format!("scale-{index}")}});
         apply(client, &object).await?;
+        // Where nobody makes it, no pod would be admitted.
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "default", "namespace": read::name(&object)}});
+        apply(client, &account).await?;
     }
     Ok(())
 }

@@ -126,7 +126,14 @@ async fn control(client: Client, admin: &str) -> anyhow::Result<()> {
     };
     let admin = Some(TcpListener::bind(admin).await?);
     let options = ControllerOptions { settings, election: Some(election), admin, ..ControllerOptions::new(client) };
-    Ok(Box::pin(modelway_controller::run(options, CancellationToken::new())).await?)
+    let cancel = CancellationToken::new();
+    let mut stop = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let stopped = cancel.clone();
+    tokio::spawn(async move {
+        stop.recv().await;
+        stopped.cancel();
+    });
+    Ok(Box::pin(modelway_controller::run(options, cancel)).await?)
 }
 
 async fn measure(client: &Client, kubeconfig: &std::path::Path, arguments: &Arguments) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scrape::scrape;
 
@@ -76,10 +77,14 @@ impl Controller {
         Ok(kilobytes * 1_024)
     }
 
-    /// Ends it as kill -9 does.
+    /// Asks it to end, so that the next one need not wait for its lease.
     pub async fn stop(mut self) -> anyhow::Result<()> {
-        self.child.kill()?;
-        tokio::task::spawn_blocking(move || self.child.wait()).await??;
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let began = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            ensure!(began.elapsed() < START, "the controller does not end");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         Ok(())
     }
 }

@@ -28,7 +28,9 @@ pub fn ensure_budget(
     }
     let namespace = read::text(inference, "/metadata/namespace");
     let live = cx.world.get(Kind::PodDisruptionBudget, namespace, name);
-    if let Some(live) = live.filter(|live| read::is_controlled_by(live, read::uid(inference)) && !read::is_deleted(live)) {
+    if let Some(live) =
+        live.filter(|live| read::is_controlled_by(live, read::uid(inference)) && !read::is_deleted(live))
+    {
         let key = Key::new(Kind::PodDisruptionBudget, namespace, name);
         plan.push(Action::Delete { key, uid: read::uid(live).to_owned() });
     }

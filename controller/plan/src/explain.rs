@@ -147,7 +147,12 @@ impl<'a> Known<'a> {
         link
     }
 
-    fn missing_model(self, namespace: &'a str, predictor: &modelway_api::inference::Predictor, message: String) -> Link {
+    fn missing_model(
+        self,
+        namespace: &'a str,
+        predictor: &modelway_api::inference::Predictor,
+        message: String,
+    ) -> Link {
         let job = predictor.model.as_ref().and_then(|model| model.job.as_deref());
         let version = predictor.model_version.as_deref();
         let mut link = Link::new("Predictor", &predictor.name, State::Moving, message);
@@ -204,7 +209,7 @@ impl<'a> Known<'a> {
                     link.causes.push(version);
                 }
                 Some(_) => {}
-                None => link.text.push_str(&format!("; its ModelVersion {version} was deleted")),
+                None => link.text = format!("{}; its ModelVersion {version} was deleted", link.text),
             }
         }
         link
@@ -279,7 +284,10 @@ fn conditioned(kind: Kind, object: &Value, good: &str) -> Link {
     let seen = read::number(object, "/status/observedGeneration");
     let generation = read::number(object, "/metadata/generation");
     if seen < generation && seen > 0 {
-        return link(State::Moving, format!("the controller has not seen its newest spec yet ({seen} of {generation})"));
+        return link(
+            State::Moving,
+            format!("the controller has not seen its newest spec yet ({seen} of {generation})"),
+        );
     }
     if ready["status"] == "True" {
         return link(State::Good, good.to_owned());
@@ -349,7 +357,9 @@ mod tests {
 
     fn world(objects: &[Value]) -> World {
         let mut world = World::default();
-        objects.iter().for_each(|object| world.insert(object.clone()));
+        for object in objects {
+            world.insert(object.clone());
+        }
         world
     }
 

@@ -162,7 +162,9 @@ impl<'a> Build<'a> {
             Outcome::Running => {
                 let attempt = self.status.attempts;
                 let (reason, message) = match build::obstacle(self.cx, job) {
-                    Some(obstacle) => (obstacle.reason, format!("attempt {attempt} cannot start: {}", obstacle.message)),
+                    Some(obstacle) => {
+                        (obstacle.reason, format!("attempt {attempt} cannot start: {}", obstacle.message))
+                    }
                     None => (None, format!("attempt {attempt} is packing and pushing to {repository}:{tag}")),
                 };
                 self.building(reason.unwrap_or(Reason::ImageBuilding), &message);

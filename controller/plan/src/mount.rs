@@ -55,9 +55,9 @@ pub fn means(settings: &Settings, predictor: &Predictor, model: &ServedModel, de
     let pulls = match asked {
         ModelMount::ImageVolume => false,
         ModelMount::Pull => true,
-        ModelMount::Auto => deployment
-            .and_then(pulls_now)
-            .unwrap_or(!settings.image_volumes || is_inside_name(registry(&model.image))),
+        ModelMount::Auto => {
+            deployment.and_then(pulls_now).unwrap_or(!settings.image_volumes || is_inside_name(registry(&model.image)))
+        }
     };
     if !pulls {
         return Means::ImageVolume { pull_secret: named };

@@ -9,7 +9,8 @@ use crate::{json as read, refusal};
 const PASSING: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
 
 /// Reasons to wait for an image.
-const IMAGE: [&str; 5] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"];
+const IMAGE: [&str; 5] =
+    ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"];
 
 /// What is wrong with a pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,14 +35,22 @@ pub fn problem<'a>(pods: impl Iterator<Item = &'a Value>) -> Option<Problem> {
 }
 
 fn pod_problem(pod: &Value) -> Option<Problem> {
-    let why = containers(pod).find_map(container_problem).or_else(|| status_problem(pod))?;
+    // What was done to the pod as a whole explains its containers' ends.
+    let why = eviction(pod).or_else(|| containers(pod).find_map(container_problem)).or_else(|| status_problem(pod))?;
     let name = read::name(pod);
-    // A pod that never ran has no logs.
+    // A pod that never ran has no logs, and those of an evicted one are gone.
     let logs = match why.reason {
-        Some(Reason::Unschedulable | Reason::ImagePullBackOff | Reason::CreateContainerConfigError) => String::new(),
+        Some(
+            Reason::Unschedulable | Reason::ImagePullBackOff | Reason::CreateContainerConfigError | Reason::Evicted,
+        ) => String::new(),
         _ => format!("; see: modelway logs {name}"),
     };
     Some(Problem { message: format!("pod {name}: {}{logs}", why.message), ..why })
+}
+
+fn eviction(pod: &Value) -> Option<Problem> {
+    let message = read::text(pod, "/status/message");
+    (pod["status"]["reason"] == "Evicted").then(|| Problem::new(Reason::Evicted, format!("Evicted: {message}")))
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
@@ -96,8 +105,7 @@ fn waiting_problem(name: &str, status: &Value) -> Option<Problem> {
 fn status_problem(pod: &Value) -> Option<Problem> {
     let (reason, message) = (read::text(pod, "/status/reason"), read::text(pod, "/status/message"));
     if !reason.is_empty() {
-        let kind = (reason == "Evicted").then_some(Reason::Evicted);
-        return Some(Problem::new(kind, format!("{reason}: {message}")));
+        return Some(Problem::new(None, format!("{reason}: {message}")));
     }
     let named = ["PodScheduled", "ContainersReady", "Ready"].iter().filter_map(|type_| read::condition(pod, type_));
     named
@@ -199,7 +207,8 @@ mod tests {
         let unschedulable = json!({"metadata": {"name": "p"}, "status": {"conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]}});
         let evicted = json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted",
-            "message": "The node was low on resource: memory."}});
+            "message": "The node was low on resource: memory.",
+            "containerStatuses": [{"name": "s", "state": {"terminated": {"exitCode": 137, "reason": "Error"}}}]}});
         for (pod, expected) in [
             (container(oom), Reason::OOMKilled),
             (container(pull), Reason::ImagePullBackOff),

@@ -12,7 +12,12 @@ pub fn reason(message: &str) -> Reason {
         Reason::QuotaExceeded
     } else if says(&["violates PodSecurity"]) {
         Reason::PodSecurityViolated
-    } else if says(&[" usage per Container is ", " usage per Pod is ", " ratio per Container is ", " ratio per Pod is "]) {
+    } else if says(&[
+        " usage per Container is ",
+        " usage per Pod is ",
+        " ratio per Container is ",
+        " ratio per Pod is ",
+    ]) {
         Reason::LimitRangeViolated
     } else if message.contains(" cannot ") && message.contains(" resource ") {
         Reason::AccessDenied
@@ -39,10 +44,19 @@ mod tests {
     #[test]
     fn words_of_the_server_tell_the_reason() {
         for (message, expected) in [
-            ("pods \"a\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2", Reason::QuotaExceeded),
+            (
+                "pods \"a\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2",
+                Reason::QuotaExceeded,
+            ),
             ("pods \"a\" is forbidden: failed quota: q: must specify limits.cpu for: s", Reason::QuotaExceeded),
-            ("pods \"a\" is forbidden: maximum cpu usage per Container is 500m, but limit is 1", Reason::LimitRangeViolated),
-            ("pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true", Reason::PodSecurityViolated),
+            (
+                "pods \"a\" is forbidden: maximum cpu usage per Container is 500m, but limit is 1",
+                Reason::LimitRangeViolated,
+            ),
+            (
+                "pods \"a\" is forbidden: violates PodSecurity \"restricted:latest\": runAsNonRoot != true",
+                Reason::PodSecurityViolated,
+            ),
             (
                 "services is forbidden: User \"system:serviceaccount:m:c\" cannot create resource \"services\" in API group \"\" in the namespace \"t\"",
                 Reason::AccessDenied,

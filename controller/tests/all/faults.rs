@@ -1,6 +1,10 @@
 //! A client that loses, delays, refuses and cuts, by a seeded plan; and that remembers what was asked of the server.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::body::Body as Answer;
 use futures::StreamExt;
@@ -63,6 +67,9 @@ struct Inner {
     forbidden: HashMap<(Method, String), String>,
     seen: Vec<Seen>,
     leader: String,
+    /// Clients that die with their first write.
+    mortal: HashSet<String>,
+    dead: HashSet<String>,
 }
 
 enum Fate {
@@ -80,6 +87,8 @@ impl Faults {
             forbidden: HashMap::new(),
             seen: Vec::new(),
             leader: String::new(),
+            mortal: HashSet::new(),
+            dead: HashSet::new(),
         })))
     }
 
@@ -108,6 +117,15 @@ impl Faults {
         self.0.lock().leader.clone()
     }
 
+    /// That client is dead once a write of it was carried out: no answer comes, and nothing more is sent.
+    pub fn dies_with_its_first_write(&self, client: &str) {
+        self.0.lock().mortal.insert(client.to_owned());
+    }
+
+    pub fn is_dead(&self, client: &str) -> bool {
+        self.0.lock().dead.contains(client)
+    }
+
     /// A client through the faults; `name` is who asks.
     pub fn client(&self, inner: &Client, name: &str) -> Client {
         let (inner, faults, name) = (inner.clone(), self.clone(), name.to_owned());
@@ -121,6 +139,9 @@ impl Faults {
 
     async fn send(&self, inner: &Client, client: &str, request: Request<Body>) -> Result<Response<Answer>, Lost> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        if self.is_dead(client) {
+            std::future::pending::<()>().await;
+        }
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
         let fate = self.0.lock().fate(&method, &path, is_watch);
         let (cut_after, is_lost) = match fate {
@@ -148,6 +169,9 @@ impl Faults {
         }
         let bytes = body.collect().await.map_err(|_| Lost)?.to_bytes();
         self.note(seen, serde_json::from_slice(&bytes).ok().as_ref());
+        if self.is_dead(client) {
+            std::future::pending::<()>().await;
+        }
         if is_lost { Err(Lost) } else { Ok(Response::from_parts(head, Answer::from(bytes))) }
     }
 
@@ -157,6 +181,9 @@ impl Faults {
         if seen.path.contains("/leases") && seen.method != Method::GET && seen.code < 300 {
             let holder = body.and_then(|body| body["spec"]["holderIdentity"].as_str());
             holder.unwrap_or_default().clone_into(&mut inner.leader);
+        }
+        if seen.is_write() && seen.code < 300 && inner.mortal.contains(&seen.client) {
+            inner.dead.insert(seen.client.clone());
         }
         inner.seen.push(seen);
     }

@@ -77,8 +77,14 @@ impl Platform {
 
     /// A server that does not know our kinds, without a controller.
     pub fn without_kinds() -> Self {
+        Self::open(|_| {})
+    }
+
+    fn open(change: impl FnOnce(&mut Options)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = ApiServer::open(Options::new(folder.path())).unwrap();
+        let mut options = Options::new(folder.path());
+        change(&mut options);
+        let server = ApiServer::open(options).unwrap();
         let client = server.client(NAMESPACE);
         Self { server, client, controller: None, _folder: folder }
     }
@@ -94,6 +100,13 @@ impl Platform {
     /// A server that knows our kinds, without a controller.
     pub async fn with_kinds() -> Self {
         let platform = Self::without_kinds();
+        platform.install_kinds().await;
+        platform
+    }
+
+    /// The same, with a server that remembers only so many events for watches that come back.
+    pub async fn with_short_history(events: u64) -> Self {
+        let platform = Self::open(|options| options.events_kept = events);
         platform.install_kinds().await;
         platform
     }

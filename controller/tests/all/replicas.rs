@@ -133,6 +133,39 @@ async fn killed_leaders_leave_nothing_twice_and_nothing_lost() {
     }
 }
 
+/// Dies after each of its writes, in the middle of whatever it was doing.
+async fn keep_dying(faults: Faults, client: Client, stop: CancellationToken) -> usize {
+    let mut lives = 0;
+    while !stop.is_cancelled() {
+        let name = format!("life-{lives}");
+        faults.dies_with_its_first_write(&name);
+        let life = Running::start(options(faults.client(&client, &name)));
+        while !faults.is_dead(&name) && !stop.is_cancelled() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        life.kill().await;
+        lives += 1;
+    }
+    lives
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_dies_after_every_write_gets_there_all_the_same() {
+    let platform = Platform::with_kinds().await;
+    let faults = Faults::new(1);
+    let stop = CancellationToken::new();
+    let lives = tokio::spawn(keep_dying(faults.clone(), platform.client.clone(), stop.clone()));
+    serve(&platform).await;
+    stop.cancel();
+    let lives = lives.await.unwrap();
+    println!("it died {lives} times");
+    assert!(lives > 10, "{lives}");
+    let last = Running::start(options(faults.client(&platform.client, "last")));
+    until_quiet(&platform).await;
+    check_story(&platform).await;
+    last.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_at_rest_asks_less_than_once_a_second() {
     let platform = Platform::with_kinds().await;

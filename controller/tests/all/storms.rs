@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use kube::api::{Patch, PatchParams};
 use modelway_plan::{Kind, json as read};
+use serde_json::json;
 
 use crate::{
     faults::{Faults, Seen, Storm},
@@ -74,5 +76,33 @@ async fn a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() {
     assert!(writes <= 2, "{writes} writes although each was told to wait for a second");
     faults.storm(Storm::default());
     platform.finish_build('b').await;
+    controller.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_that_fell_behind_the_servers_history_lists_again() {
+    let platform = Platform::with_short_history(20).await;
+    let faults = Faults::new(5);
+    let short = Some(Duration::from_millis(200));
+    faults.storm(Storm { cut_after: short, ..Storm::default() });
+    let controller = Running::start(options(faults.client(&platform.client, "controller")));
+    platform.publish("train-1", 'a').await;
+    // No watch comes back while more happens than the server remembers.
+    faults.storm(Storm { dropped: 100, ..Storm::default() });
+    platform.train("train-2").await;
+    platform.end("train-2", true, "").await;
+    for number in 0..200 {
+        let note = json!({"metadata": {"annotations": {"number": number.to_string()}}});
+        let params = PatchParams::default();
+        platform.api(Kind::Model).patch("digits", &params, &Patch::Merge(note)).await.unwrap();
+    }
+    faults.storm(Storm::default());
+    platform.finish_build('b').await;
+    platform
+        .eventually("two versions", || async {
+            let model = platform.get(Kind::Model, "digits").await?;
+            (model["status"]["versionCount"] == 2).then_some(())
+        })
+        .await;
     controller.stop().await;
 }

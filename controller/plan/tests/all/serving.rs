@@ -302,7 +302,9 @@ fn a_key_is_made_until_routers_run_and_never_after() {
     let key = Key::new(Kind::Inference, NAMESPACE, "digits");
     let makes_key = |simulation: &Simulation| {
         let actions = simulation.plan(&key).actions;
-        actions.iter().any(|action| matches!(action, modelway_plan::Action::Create(object) if object["kind"] == "Secret"))
+        actions
+            .iter()
+            .any(|action| matches!(action, modelway_plan::Action::Create(object) if object["kind"] == "Secret"))
     };
     assert!(!makes_key(&simulation));
     simulation.edit(Kind::Deployment, "digits-router", |router| router["status"]["readyReplicas"] = 0.into());
