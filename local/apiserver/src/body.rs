@@ -1,5 +1,7 @@
 //! Request bodies: JSON or YAML of bounded size, refused with the place of the mistake.
 
+mod duplicates;
+
 use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -35,6 +37,13 @@ pub fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, ApiError> {
         "application/yaml" | "application/x-yaml" | "text/yaml" => yaml(bytes),
         other => Err(unsupported(other, &["application/json", "application/yaml"])),
     }
+}
+
+/// As [`decode`], with the paths of fields that the body says twice.
+pub fn decode_strictly(headers: &HeaderMap, bytes: &[u8]) -> Result<(Value, Vec<String>), ApiError> {
+    let value = decode(headers, bytes)?;
+    let is_json = matches!(content_type(headers), "" | "application/json");
+    Ok((value, if is_json { duplicates::duplicates(bytes) } else { Vec::new() }))
 }
 
 pub fn unsupported(found: &str, accepted: &[&str]) -> ApiError {

@@ -1,7 +1,9 @@
 //! Deletes what nobody holds any more: dependents of gone owners, the insides of namespaces and of custom kinds.
+//! Also gives every namespace its default account, as Kubernetes' controllers do.
 //!
 //! Works from the store's events through the index; a full pass happens at start and after falling behind only.
 
+mod account;
 mod decide;
 
 use std::collections::{HashSet, VecDeque};
@@ -30,6 +32,8 @@ const EXPIRY_TICKS: u32 = 30;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Work {
     Object(Key),
+    /// The default account of a namespace.
+    Account(String),
     Namespace(String),
     Definition(String),
 }
@@ -46,6 +50,12 @@ impl Queue {
     fn push(&mut self, work: Work) {
         if self.waiting.insert(work.clone()) {
             self.order.push_back(work);
+        }
+    }
+
+    fn push_account(&mut self, namespace: Option<&str>) {
+        if let Some(namespace) = namespace {
+            self.push(Work::Account(namespace.to_owned()));
         }
     }
 
@@ -121,6 +131,7 @@ fn note_put(queue: &mut Queue, object: &Object) {
         queue.push(Work::Object(object.key.clone()));
     }
     if !object.terminating {
+        queue.push_account(account::missing_in(object));
         return;
     }
     if object.key.namespace.is_empty() && &*object.key.resource == "namespaces" {
@@ -140,6 +151,7 @@ fn note_deleted(core: &Core, queue: &mut Queue, object: &Object) {
             queue.push(Work::Object(owner.key.clone()));
         }
     }
+    queue.push_account(account::taken_from(object));
     let terminating = |key: &Key| core.store.get(key).is_some_and(|object| object.terminating);
     if !object.key.namespace.is_empty() && terminating(&Key::namespace(&object.key.namespace)) {
         queue.push(Work::Namespace(object.key.namespace.clone()));
@@ -159,6 +171,7 @@ async fn attempt(core: &Core, work: Work) -> Option<Work> {
 async fn perform(core: &Core, work: &Work) -> Result<(), String> {
     match work {
         Work::Object(key) => collect(core, key).await,
+        Work::Account(namespace) => account::ensure(core, namespace).await,
         Work::Namespace(name) => empty_namespace(core, name).await,
         Work::Definition(name) => empty_definition(core, name).await,
     }
@@ -240,8 +253,14 @@ async fn remove(core: &Core, object: &Object, policy: Option<Propagation>) -> Re
         force: false,
         field_validation: FieldValidation::Ignore,
     };
-    let request =
-        Request { kind, namespace: object.key.namespace.clone(), part: Part::Main, parameters, now: meta::now() };
+    let request = Request {
+        kind,
+        namespace: object.key.namespace.clone(),
+        part: Part::Main,
+        parameters,
+        now: meta::now(),
+        duplicates: Vec::new(),
+    };
     let options = DeleteOptions {
         propagation_policy: policy,
         preconditions: Some(Preconditions { uid: Some(object.uid.clone()), resource_version: None }),

@@ -13,8 +13,8 @@ use crate::{kinds::ResourceKind, limits, open_api};
 
 /// The Kubernetes release whose API is followed.
 const MAJOR: &str = "1";
-const MINOR: &str = "33";
-const GIT_VERSION: &str = "v1.33.0+modelway";
+const MINOR: &str = "37";
+const GIT_VERSION: &str = "v1.37.2+modelway";
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -112,7 +112,7 @@ fn root_paths(kinds: &[Arc<ResourceKind>]) -> Value {
         paths.push(format!("/apis/{name}"));
         paths.extend(versions(kinds, &name).iter().map(|version| format!("/apis/{name}/{version}")));
     }
-    paths.extend(["/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
+    paths.extend(["/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"].map(str::to_owned));
     json!({"paths": paths})
 }
 
@@ -180,6 +180,9 @@ fn subresources(kind: &ResourceKind) -> Vec<Subresource> {
     };
     let mut found = Vec::new();
     if kind.group.is_empty() && kind.kind == "Pod" {
+        let eviction = ("policy".to_owned(), "v1".to_owned(), "Eviction".to_owned());
+        let (group, version, kind) = eviction;
+        found.push(Subresource { name: "eviction", group, version, kind, verbs: &["create"] });
         found.push(own("log", &["get"]));
     }
     if kind.scale.is_some() {

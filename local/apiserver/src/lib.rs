@@ -50,6 +50,8 @@ pub struct Core {
     custom: Mutex<HashMap<String, crds::Registered>>,
     kinds: RwLock<Arc<KindSet>>,
     logs: logs::LogSource,
+    /// Held by the eviction under way.
+    evictions: tokio::sync::Mutex<()>,
     shutdown: CancellationToken,
 }
 

@@ -16,6 +16,8 @@ pub enum NameRule {
     Subdomain,
     Label,
     Label1035,
+    /// Anything that can be a part of a path: names of roles hold colons.
+    PathSegment,
 }
 
 impl NameRule {
@@ -23,18 +25,23 @@ impl NameRule {
         match (group, kind) {
             ("", "Namespace") => Self::Label,
             ("", "Service") => Self::Label1035,
+            ("rbac.authorization.k8s.io", _) => Self::PathSegment,
             _ => Self::Subdomain,
         }
     }
 
     /// What is wrong with a name, if anything.
     pub fn check(self, name: &str) -> Option<String> {
+        if self == Self::PathSegment {
+            let fine = name != "." && name != ".." && !name.contains(['/', '%']) && name.len() <= 253;
+            return (!fine).then(|| "may not be '.' or '..', and may not contain '/' or '%'".to_owned());
+        }
         let limit = if self == Self::Subdomain { 253 } else { 63 };
         if name.len() > limit {
             return Some(format!("must be no more than {limit} bytes"));
         }
         let (fine, text) = match self {
-            Self::Subdomain => (name.split('.').all(is_label), SUBDOMAIN),
+            Self::Subdomain | Self::PathSegment => (name.split('.').all(is_label), SUBDOMAIN),
             Self::Label => (is_label(name), LABEL),
             Self::Label1035 => (is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()), LABEL_1035),
         };

@@ -1,12 +1,17 @@
 //! `OpenAPI` v3: one document a group and version, so that kubectl can check, explain and patch.
 
+mod two;
+mod wire;
+
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, LazyLock},
 };
 
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -16,8 +21,14 @@ const REF_PREFIX: &str = "#/components/schemas/";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3";
 
-/// Answers below `/openapi`. Version 2 is not served: kubectl goes on without it.
+/// The Kubernetes release that the schemas come from.
+const VERSION: &str = "v1.37.2";
+
+/// Answers below `/openapi`.
 pub(crate) fn answer(path: &[&str], headers: &HeaderMap, query: Option<&str>, kinds: &[Arc<ResourceKind>]) -> Response {
+    if path == ["v2"] {
+        return version_two(headers, kinds);
+    }
     let Some((&"v3", rest)) = path.split_first() else { return ApiError::path_not_found().into_response() };
     if only_protobuf(headers) {
         return (StatusCode::NOT_ACCEPTABLE, "OpenAPI v3 is served as JSON").into_response();
@@ -30,10 +41,18 @@ pub(crate) fn answer(path: &[&str], headers: &HeaderMap, query: Option<&str>, ki
         ["apis", group, version] => (*group, *version),
         _ => return ApiError::path_not_found().into_response(),
     };
-    match document(kinds, group, version) {
+    match served(kinds, group, version) {
         Some(document) => cached(&document, headers, query),
         None => ApiError::path_not_found().into_response(),
     }
+}
+
+fn version_two(headers: &HeaderMap, kinds: &[Arc<ResourceKind>]) -> Response {
+    let document = two::document(kinds);
+    if two::wants_protobuf(headers) {
+        return ([(header::CONTENT_TYPE, two::PROTOBUF_ANSWER)], wire::encode(&document)).into_response();
+    }
+    json_response(&document)
 }
 
 fn only_protobuf(headers: &HeaderMap) -> bool {
@@ -42,10 +61,11 @@ fn only_protobuf(headers: &HeaderMap) -> bool {
 }
 
 /// A document that is asked for by its hash never changes: clients may keep it.
-fn cached(document: &Value, headers: &HeaderMap, query: Option<&str>) -> Response {
-    let etag = format!("\"{}\"", hash(document));
+fn cached(document: &Document, headers: &HeaderMap, query: Option<&str>) -> Response {
+    let etag = format!("\"{}\"", document.hash);
     let same = headers.get(header::IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == etag.as_bytes());
-    let mut response = if same { StatusCode::NOT_MODIFIED.into_response() } else { json_response(document) };
+    let whole = || ([(header::CONTENT_TYPE, "application/json")], document.text.clone()).into_response();
+    let mut response = if same { StatusCode::NOT_MODIFIED.into_response() } else { whole() };
     let current = query.unwrap_or_default().split('&').any(|pair| pair == format!("hash={}", etag.trim_matches('"')));
     let control = if current { "public, immutable" } else { "no-cache, private" };
     response.headers_mut().insert(header::CACHE_CONTROL, http::HeaderValue::from_static(control));
@@ -57,7 +77,44 @@ fn cached(document: &Value, headers: &HeaderMap, query: Option<&str>) -> Respons
 
 /// Hex digest of a document; equal documents have equal digests.
 pub(crate) fn hash(document: &Value) -> String {
-    Sha256::digest(document.to_string()).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
+    digest(&document.to_string())
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().fold(String::new(), |text, byte| format!("{text}{byte:02X}"))
+}
+
+/// A document as it is sent.
+struct Document {
+    text: Bytes,
+    hash: String,
+}
+
+impl Document {
+    fn of(value: &Value) -> Self {
+        let text = value.to_string();
+        Self { hash: digest(&text), text: text.into() }
+    }
+}
+
+/// Documents by group and version.
+type Made = HashMap<(String, String), Arc<Document>>;
+
+/// The document of one group and version. Those of built-in kinds never change, and are made once a process.
+fn served(kinds: &[Arc<ResourceKind>], group: &str, version: &str) -> Option<Arc<Document>> {
+    static MADE: LazyLock<Mutex<Made>> = LazyLock::new(Mutex::default);
+    let is_own = |kind: &ResourceKind| builtin::component_name(&kind.group, &kind.version, &kind.kind).is_some();
+    let mut listed = kinds.iter().filter(|kind| kind.group == group && kind.version == version);
+    if !listed.all(|kind| is_own(kind)) {
+        return document(kinds, group, version).map(|value| Arc::new(Document::of(&value)));
+    }
+    let key = (group.to_owned(), version.to_owned());
+    if let Some(made) = MADE.lock().get(&key) {
+        return Some(made.clone());
+    }
+    let made = Arc::new(Document::of(&document(kinds, group, version)?));
+    MADE.lock().insert(key, made.clone());
+    Some(made)
 }
 
 /// `/openapi/v3`: where each group's document is, with its hash.
@@ -66,9 +123,9 @@ pub fn index(kinds: &[Arc<ResourceKind>]) -> Value {
         kinds.iter().map(|kind| (kind.group.as_str(), kind.version.as_str())).collect();
     let mut paths = Map::new();
     for (group, version) in versions {
-        let Some(document) = document(kinds, group, version) else { continue };
+        let Some(document) = served(kinds, group, version) else { continue };
         let path = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
-        let address = format!("/openapi/v3/{path}?hash={}", hash(&document));
+        let address = format!("/openapi/v3/{path}?hash={}", document.hash);
         paths.insert(path, json!({"serverRelativeURL": address}));
     }
     json!({"paths": paths})
@@ -88,9 +145,12 @@ pub fn document(kinds: &[Arc<ResourceKind>], group: &str, version: &str) -> Opti
     if schemas.is_empty() {
         return None;
     }
+    for (name, schema) in &mut schemas {
+        builtin::describe(name, schema);
+    }
     Some(json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.33.0"},
+        "info": {"title": "Kubernetes", "version": VERSION},
         "paths": paths,
         "components": {"schemas": schemas},
     }))
@@ -299,8 +359,12 @@ mod tests {
     }
 
     #[test]
-    fn version_two_is_not_there() {
-        let response = answer(&["v2"], &HeaderMap::new(), None, &[]);
-        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+    fn version_two_comes_in_the_form_asked_for() {
+        let kind = |accept: &'static str| {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, http::HeaderValue::from_static(accept))]);
+            answer(&["v2"], &headers, None, &kinds()).headers()[header::CONTENT_TYPE].clone()
+        };
+        assert_eq!(kind("application/json"), "application/json");
+        assert_eq!(kind(two::PROTOBUF), two::PROTOBUF_ANSWER);
     }
 }

@@ -144,6 +144,14 @@ impl ListParameters {
                 "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ));
         }
+        if self.continue_token.is_some() && self.resource_version.is_some_and(|revision| revision != 0) {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        if matching.is_some() && self.resource_version.is_none() && !self.watch {
+            return Err(ApiError::bad_request(
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+            ));
+        }
         if self.exact && self.resource_version.unwrap_or_default() == 0 {
             return Err(ApiError::bad_request(
                 "resourceVersionMatch: Forbidden: resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"",

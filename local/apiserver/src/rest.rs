@@ -18,7 +18,7 @@ use crate::view::View;
 use crate::write::delete::DeleteOptions;
 use crate::write::patch::Patch;
 use crate::write::{self, Part, Request, Written};
-use crate::{Core, discovery, logs, meta, read, versions, watch};
+use crate::{Core, builtin, discovery, logs, meta, read, versions, watch};
 
 /// All paths of the API.
 pub fn router(server: ApiServer) -> axum::Router {
@@ -78,8 +78,9 @@ impl Call<'_> {
         match self.parts.method {
             Method::GET => self.get(name),
             Method::PUT => {
-                let (request, view) = (self.request(part)?, self.view()?);
-                let value = body::decode(&self.parts.headers, &body::read(self.body).await?)?;
+                let (mut request, view) = (self.request(part)?, self.view()?);
+                let (value, duplicates) = body::decode_strictly(&self.parts.headers, &body::read(self.body).await?)?;
+                request.duplicates = duplicates;
                 let written = write::update::replace(self.core, &request, name, value).await?;
                 Ok(written_response(&request.kind, view, written))
             }
@@ -112,6 +113,7 @@ impl Call<'_> {
             part,
             parameters: self.parameters.write(&self.parts.headers)?,
             now: meta::now(),
+            duplicates: Vec::new(),
         })
     }
 
@@ -142,8 +144,9 @@ impl Call<'_> {
         if self.kind.namespaced && self.target.namespace.is_none() {
             return Err(ApiError::method_not_allowed());
         }
-        let (request, view) = (self.request(Part::Main)?, self.view()?);
-        let value = body::decode(&self.parts.headers, &body::read(self.body).await?)?;
+        let (mut request, view) = (self.request(Part::Main)?, self.view()?);
+        let (value, duplicates) = body::decode_strictly(&self.parts.headers, &body::read(self.body).await?)?;
+        request.duplicates = duplicates;
         let written = write::create::create(self.core, &request, value).await?;
         Ok(written_response(&request.kind, view, written))
     }
@@ -212,7 +215,7 @@ impl Call<'_> {
         let eviction = body::decode(&self.parts.headers, &body::read(self.body).await?)?;
         let options = eviction.get("deleteOptions").filter(|options| !options.is_null()).cloned();
         let options = DeleteOptions::read(options, &self.parameters)?;
-        write::delete::delete(self.core, &request, name, &options).await?;
+        write::evict::evict(self.core, &request, name, &options).await?;
         Ok(json_response(StatusCode::CREATED, &plain_success()))
     }
 }
@@ -239,7 +242,9 @@ fn plain_success() -> Value {
 fn written_response(kind: &ResourceKind, view: View, written: Written) -> Response {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let mut response = json_response(code, &view.one(kind, written.value));
-    for warning in written.warnings {
+    let inert = builtin::is_inert(&kind.group, &kind.kind)
+        .then(|| format!("{} objects are kept, and have no effect on this server", kind.kind));
+    for warning in written.warnings.into_iter().chain(inert) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
             response.headers_mut().append(header::WARNING, value);

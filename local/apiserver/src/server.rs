@@ -90,6 +90,7 @@ impl ApiServer {
             builtin,
             custom: Mutex::default(),
             logs: LogSource::default(),
+            evictions: tokio::sync::Mutex::default(),
             shutdown: shutdown.clone(),
         });
         for definition in core.store.list(crds::RESOURCE, None).objects {
@@ -156,7 +157,14 @@ fn own_request(kinds: &KindSet, group: &str, plural: &str) -> Result<Request, Ap
         force: true,
         field_validation: FieldValidation::Ignore,
     };
-    Ok(Request { kind, namespace: String::new(), part: Part::Main, parameters, now: meta::now() })
+    Ok(Request {
+        kind,
+        namespace: String::new(),
+        part: Part::Main,
+        parameters,
+        now: meta::now(),
+        duplicates: Vec::new(),
+    })
 }
 
 /// Parsed once a process, as they never change.

@@ -144,6 +144,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
+    pub fn unforced_patch() -> Self {
+        let why = "may not be specified for non-apply patch";
+        let message = format!("PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: {why}");
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_causes(&[Cause::forbidden("force", why)])
+    }
+
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)

@@ -9,7 +9,7 @@ use crate::status::{ApiError, Cause};
 use crate::write::Part;
 
 /// Namespaces that are always there.
-pub const SYSTEM_NAMESPACES: [&str; 2] = ["default", "kube-system"];
+pub const SYSTEM_NAMESPACES: [&str; 3] = ["default", "kube-node-lease", "kube-system"];
 
 /// Groups that Kubernetes serves itself end so, or have no dot.
 pub fn is_custom(kind: &ResourceKind) -> bool {
@@ -29,7 +29,7 @@ pub fn has_generation(kind: &ResourceKind) -> bool {
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Pod")
         | ("discovery.k8s.io", "EndpointSlice")
-        | ("apps" | "batch" | "policy" | "apiextensions.k8s.io" | "autoscaling", _) => true,
+        | ("apps" | "batch" | "policy" | "apiextensions.k8s.io" | "autoscaling" | "networking.k8s.io", _) => true,
         _ => is_custom(kind),
     }
 }
@@ -67,6 +67,7 @@ pub fn prepare_update(kind: &ResourceKind, value: &mut Value, old: &Value, part:
     match (kind.group.as_str(), kind.kind.as_str()) {
         ("", "Secret") => fold_string_data(value),
         ("", "Namespace") if part == Part::Main => meta::copy(value, old, "spec"),
+        ("", "Service") if part == Part::Main => keep_allocated(value, old),
         ("apiextensions.k8s.io", "CustomResourceDefinition") if part == Part::Main => {
             crate::crds::prepare(value);
         }
@@ -102,6 +103,21 @@ fn fold_string_data(value: &mut Value) {
     for (key, text) in texts {
         let text = text.as_str().unwrap_or_default();
         map["data"][key] = base64::engine::general_purpose::STANDARD.encode(text).into();
+    }
+}
+
+/// What the server gave a Service stays its own when a client sends the manifest that it wrote.
+fn keep_allocated(value: &mut Value, old: &Value) {
+    let (kind, before) = (value["spec"]["type"].clone(), old["spec"]["type"].clone());
+    let absent = |field: &Value| field.as_str().is_none_or(str::is_empty);
+    if kind == "ExternalName" || before == "ExternalName" || !absent(&value["spec"]["clusterIP"]) {
+        return;
+    }
+    let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for field in ["clusterIP", "clusterIPs"] {
+        if let Some(known) = old["spec"].get(field) {
+            spec.insert(field.to_owned(), known.clone());
+        }
     }
 }
 

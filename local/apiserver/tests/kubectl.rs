@@ -17,6 +17,8 @@ mod discovers;
 mod edits;
 #[path = "kubectl/reads.rs"]
 mod reads;
+#[path = "kubectl/recorded.rs"]
+mod recorded;
 #[path = "kubectl/refuses.rs"]
 mod refuses;
 #[path = "kubectl/waits.rs"]

@@ -4,6 +4,7 @@
 //! under a [`shim`], probes them, and writes their status. Nothing here needs root.
 
 mod address;
+mod claim;
 mod context;
 mod events;
 mod holder;
@@ -16,6 +17,7 @@ mod options;
 mod pod;
 mod proc;
 mod registration;
+mod schedule;
 pub mod shim;
 mod sweep;
 

@@ -9,26 +9,29 @@ use std::time::Duration;
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::address::AddressPool;
-use crate::context::{Context, Shared, call};
+use crate::context::{Context, Shared};
 use crate::housekeeping::Orphans;
 use crate::images::ImagesInUse;
 use crate::layout::Layout;
 use crate::options::NodeOptions;
 use crate::pod::worker::{Wanted, Worker};
-use crate::{events, registration, sweep};
+use crate::{claim, events, registration, schedule, sweep};
 
 /// Attempts to register before giving up; the API is in the same process, so it is there or broken.
 const REGISTRATIONS: u32 = 20;
 const REGISTRATION_WAIT: Duration = Duration::from_millis(250);
+/// Heartbeats between looks for what pods left behind.
+const BEATS_A_CLEANUP: u32 = 5;
+/// How often pods that the node could not take are looked at again.
+const RECONSIDERED: Duration = Duration::from_secs(2);
 /// On top of the grace of pods when the platform stops.
 const STOP_MARGIN: Duration = Duration::from_secs(3);
 
@@ -107,11 +110,15 @@ async fn register(context: &Context) -> Result<(), NodeError> {
 async fn keep_house(context: Shared) {
     let mut orphans = Orphans::default();
     let mut ticks = tokio::time::interval(context.options.timing.heartbeat);
+    let mut beats = 0_u32;
     loop {
         ticks.tick().await;
-        if let Err(error) = orphans.clean(&context).await {
+        if beats.is_multiple_of(BEATS_A_CLEANUP)
+            && let Err(error) = orphans.clean(&context).await
+        {
             tracing::debug!(%error, "clean-up was skipped");
         }
+        beats = beats.wrapping_add(1);
         if let Err(error) = registration::register(&context).await {
             tracing::debug!(%error, "heartbeat was skipped");
         }
@@ -125,22 +132,33 @@ struct Pods {
     workers: HashMap<String, watch::Sender<Wanted>>,
     running: JoinSet<String>,
     claims: JoinSet<()>,
+    /// Pods that no node has yet, by uid.
+    waiting: HashMap<String, Arc<Pod>>,
     /// Pods of a list that is still coming in.
     listing: Vec<Pod>,
 }
 
 impl Pods {
     fn new(context: Shared) -> Self {
-        Self { context, workers: HashMap::new(), running: JoinSet::new(), claims: JoinSet::new(), listing: Vec::new() }
+        Self {
+            context,
+            workers: HashMap::new(),
+            running: JoinSet::new(),
+            claims: JoinSet::new(),
+            waiting: HashMap::new(),
+            listing: Vec::new(),
+        }
     }
 
     async fn run(mut self, cancel: &CancellationToken) {
         let api: Api<Pod> = Api::all(self.context.options.client.clone());
         let events = watcher(api, watcher::Config::default()).default_backoff();
         pin_mut!(events);
+        let mut again = tokio::time::interval(RECONSIDERED);
         loop {
             tokio::select! {
                 () = cancel.cancelled() => break,
+                _ = again.tick(), if !self.waiting.is_empty() => self.reconsider(),
                 event = events.next() => match event {
                     Some(Ok(event)) => self.take(event),
                     Some(Err(error)) => tracing::debug!(%error, "watching pods failed; trying again"),
@@ -169,6 +187,7 @@ impl Pods {
         for pod in &pods {
             self.note_address(pod);
         }
+        self.waiting.clear();
         let listed: Vec<&str> = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
         let gone: Vec<String> = self.workers.keys().filter(|uid| !listed.contains(&uid.as_str())).cloned().collect();
         for uid in &gone {
@@ -189,11 +208,13 @@ impl Pods {
     }
 
     fn apply(&mut self, pod: Pod) {
-        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|name| !name.is_empty());
-        match node {
-            None => self.claim(&pod),
-            Some(name) if name == self.context.options.name => self.work_on(pod),
-            Some(_) => {}
+        if schedule::is_waiting(&pod) {
+            return self.claim(pod);
+        }
+        self.waiting.remove(pod.metadata.uid.as_deref().unwrap_or_default());
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+        if node == Some(self.context.options.name.as_str()) {
+            self.work_on(pod);
         }
     }
 
@@ -213,23 +234,23 @@ impl Pods {
         });
     }
 
-    /// Takes a pod that nobody has: there is one node, so there is nothing to choose.
-    fn claim(&mut self, pod: &Pod) {
-        let is_gated = pod.spec.as_ref().is_some_and(|spec| spec.scheduling_gates.iter().flatten().next().is_some());
-        if is_gated || pod.metadata.deletion_timestamp.is_some() {
-            return;
+    /// Notes a pod that nobody has, and tries to take it.
+    fn claim(&mut self, pod: Pod) {
+        let (pod, uid) = (Arc::new(pod.clone()), pod.metadata.uid.unwrap_or_default());
+        self.waiting.insert(uid, pod.clone());
+        self.claims.spawn(claim::claim(self.context.clone(), vec![pod]));
+    }
+
+    /// The node may have changed, and calls may have failed: pods that still wait are looked at again.
+    fn reconsider(&mut self) {
+        if self.claims.is_empty() && !self.waiting.is_empty() {
+            let pods = self.waiting.values().cloned().collect();
+            self.claims.spawn(claim::claim(self.context.clone(), pods));
         }
-        let (Some(name), Some(namespace)) = (pod.metadata.name.clone(), pod.metadata.namespace.clone()) else { return };
-        let api: Api<Pod> = Api::namespaced(self.context.options.client.clone(), &namespace);
-        let patch = json!({"metadata": {"uid": pod.metadata.uid}, "spec": {"nodeName": self.context.options.name}});
-        self.claims.spawn(async move {
-            if let Err(error) = call(api.patch(&name, &PatchParams::default(), &Patch::Merge(patch))).await {
-                tracing::warn!(%error, name, namespace, "a pod could not be taken by this node");
-            }
-        });
     }
 
     fn gone(&mut self, uid: &str) {
+        self.waiting.remove(uid);
         if let Some(worker) = self.workers.get(uid) {
             worker.send_modify(|wanted| wanted.gone = true);
         }

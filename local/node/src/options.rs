@@ -73,7 +73,7 @@ impl Default for Timing {
             blocked: BackoffRule { base: Duration::from_millis(250), limit: seconds(5), reset: seconds(600) },
             platform_grace: seconds(2),
             refresh: seconds(10),
-            heartbeat: seconds(300),
+            heartbeat: seconds(60),
             probe_period: None,
         }
     }

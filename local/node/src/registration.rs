@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -14,7 +15,12 @@ use crate::context::{Context, call};
 /// How many processes-as-pods one machine is good for.
 const PODS: &str = "250";
 
-/// Makes sure that the Node object is there, and writes its status.
+/// Where nodes say that they live, as in Kubernetes: a small object, so that the large one is rarely written.
+const LEASES: &str = "kube-node-lease";
+/// Beats that may be missed before others may think that the node is gone.
+const MISSED_BEATS: u64 = 4;
+
+/// Makes sure that the Node object is there and says what is, and renews the node's lease.
 pub async fn register(context: &Context) -> Result<(), kube::Error> {
     let api: Api<Node> = Api::all(context.options.client.clone());
     let name = context.options.name.as_str();
@@ -28,8 +34,35 @@ pub async fn register(context: &Context) -> Result<(), kube::Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => {}
         created => drop(created?),
     }
-    let status = json!({"status": status(context, Timestamp::now())});
-    call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await.map(drop)
+    let (known, wanted) = (call(api.get(name)).await?, status(context, Timestamp::now()));
+    if known.status.as_ref().map(without_times) != Some(without_times(&wanted)) {
+        let status = json!({"status": wanted});
+        call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await?;
+    }
+    renew(context, &known).await
+}
+
+/// A status that differs in times only says nothing new.
+fn without_times(status: &NodeStatus) -> NodeStatus {
+    let mut status = status.clone();
+    for condition in status.conditions.iter_mut().flatten() {
+        condition.last_heartbeat_time = None;
+        condition.last_transition_time = None;
+    }
+    status
+}
+
+async fn renew(context: &Context, node: &Node) -> Result<(), kube::Error> {
+    let name = context.options.name.as_str();
+    let seconds = context.options.timing.heartbeat.as_secs().max(1) * MISSED_BEATS;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": name, "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": MicroTime(Timestamp::now())},
+    });
+    let api: Api<Lease> = Api::namespaced(context.options.client.clone(), LEASES);
+    call(api.patch(name, &PatchParams::apply("modelway-node").force(), &Patch::Apply(lease))).await.map(drop)
 }
 
 fn architecture() -> &'static str {

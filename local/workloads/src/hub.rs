@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::Event;
@@ -36,6 +37,7 @@ pub(crate) struct Caches {
     pub(crate) services: Cache<Service>,
     pub(crate) slices: Cache<EndpointSlice>,
     pub(crate) claims: Cache<PersistentVolumeClaim>,
+    pub(crate) budgets: Cache<PodDisruptionBudget>,
 }
 
 /// Queues, one per controller.
@@ -48,6 +50,7 @@ pub(crate) struct Queues {
     pub(crate) endpoints: Queue,
     pub(crate) forwards: Queue,
     pub(crate) claims: Queue,
+    pub(crate) budgets: Queue,
 }
 
 /// The shared state.
@@ -97,6 +100,7 @@ watched!(Deployment, deployments, routes::deployment);
 watched!(Service, services, routes::service);
 watched!(EndpointSlice, slices, routes::slice);
 watched!(PersistentVolumeClaim, claims, routes::claim);
+watched!(PodDisruptionBudget, budgets, routes::budget);
 
 impl Hub {
     pub(crate) fn new(client: Client, recorder: Recorder) -> Arc<Self> {
@@ -114,6 +118,7 @@ impl Hub {
             && caches.services.is_ready()
             && caches.slices.is_ready()
             && caches.claims.is_ready()
+            && caches.budgets.is_ready()
     }
 
     /// Takes in a watch event.

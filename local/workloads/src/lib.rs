@@ -5,6 +5,7 @@
 
 mod adopt;
 mod batch;
+mod budget;
 mod cache;
 mod call;
 mod claim;

@@ -4,6 +4,7 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 
 use crate::cache::Change;
@@ -18,6 +19,7 @@ pub(crate) fn pod(hub: &Hub, change: &Change<Pod>) {
     for pod in [&change.old, &change.new].into_iter().flatten() {
         wake_pod_owner(hub, pod);
         wake_services(hub, pod);
+        wake_budgets(hub, &pod.namespace().unwrap_or_default(), |budget| crate::budget::selects(budget, pod));
     }
     let Some(pod) = change.latest() else { return };
     if change.new.is_none() || pods::is_terminal(pod) || pods::is_terminating(pod) {
@@ -50,6 +52,14 @@ fn wake_services(hub: &Hub, pod: &Pod) {
     }
 }
 
+fn wake_budgets(hub: &Hub, namespace: &str, concerned: impl Fn(&PodDisruptionBudget) -> bool) {
+    for budget in hub.caches.budgets.in_namespace(namespace) {
+        if concerned(&budget) {
+            hub.queues.budgets.add(Key::of(budget.as_ref()));
+        }
+    }
+}
+
 fn wake_deployment_of(hub: &Hub, pod: &Pod) {
     let namespace = pod.namespace().unwrap_or_default();
     let Some(owner) = pods::controller(&pod.metadata).filter(|owner| owner.kind == "ReplicaSet") else { return };
@@ -74,6 +84,7 @@ pub(crate) fn job(hub: &Hub, change: &Change<Job>) {
 pub(crate) fn replica_set(hub: &Hub, change: &Change<ReplicaSet>) {
     let Some(set) = change.latest() else { return };
     hub.queues.replica_sets.add(Key::of(set.as_ref()));
+    wake_budgets(hub, &set.namespace().unwrap_or_default(), |_| true);
     for set in [&change.old, &change.new].into_iter().flatten() {
         wake_deployment(hub, set);
     }
@@ -122,5 +133,11 @@ pub(crate) fn slice(hub: &Hub, change: &Change<EndpointSlice>) {
 pub(crate) fn claim(hub: &Hub, change: &Change<PersistentVolumeClaim>) {
     if let Some(claim) = change.latest() {
         hub.queues.claims.add(Key::of(claim.as_ref()));
+    }
+}
+
+pub(crate) fn budget(hub: &Hub, change: &Change<PodDisruptionBudget>) {
+    if let Some(budget) = change.latest() {
+        hub.queues.budgets.add(Key::of(budget.as_ref()));
     }
 }

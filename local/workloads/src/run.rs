@@ -8,10 +8,12 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::BudgetReconciler;
 use crate::claim::ClaimReconciler;
 use crate::deployment::DeploymentReconciler;
 use crate::endpoints::EndpointsReconciler;
@@ -103,6 +105,7 @@ fn start_informers(hub: &Arc<Hub>, token: &CancellationToken, tasks: &mut JoinSe
     tasks.spawn(inform::<Service>(hub.clone(), token.clone()));
     tasks.spawn(inform::<EndpointSlice>(hub.clone(), token.clone()));
     tasks.spawn(inform::<PersistentVolumeClaim>(hub.clone(), token.clone()));
+    tasks.spawn(inform::<PodDisruptionBudget>(hub.clone(), token.clone()));
 }
 
 async fn wait_until_synced(hub: &Hub, token: &CancellationToken) -> Result<(), WorkloadError> {
@@ -132,6 +135,7 @@ fn start_controllers(
     start.controller(ReplicaSetReconciler::new(hub.clone()));
     start.controller(DeploymentReconciler { hub: hub.clone() });
     start.controller(ServiceReconciler::new(hub.clone(), block));
+    start.controller(BudgetReconciler { hub: hub.clone() });
     start.controller(EndpointsReconciler { hub: hub.clone() });
     start.controller(ForwardReconciler { hub: hub.clone(), block, listeners: listeners.clone() });
     start.controller(ClaimReconciler { hub: hub.clone(), data_dir: options.data_dir.clone() });

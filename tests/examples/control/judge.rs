@@ -13,6 +13,8 @@ use super::sides::Side;
 const OBJECTS: usize = 1_000;
 /// Requests on the way at a time.
 const LANES: usize = 16;
+/// Times that everything is listed.
+const LISTS: usize = 20;
 const WATCHERS: usize = 100;
 /// Changes that every watcher must see.
 const CHANGES: usize = 50;
@@ -43,7 +45,6 @@ pub async fn round(side: &Side, round: usize) -> anyhow::Result<Figures> {
     figures.push(("getPerSecond", each(start.elapsed().as_secs_f64())));
 
     let start = Instant::now();
-    const LISTS: usize = 20;
     for _ in 0..LISTS {
         let list = api.list(&ListParams::default()).await?;
         anyhow::ensure!(list.items.len() >= OBJECTS, "a list of {} objects", list.items.len());

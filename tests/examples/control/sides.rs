@@ -22,7 +22,7 @@ pub struct Side {
 }
 
 enum Running {
-    Embedded { process: Child, _data: tempfile::TempDir },
+    Embedded { process: Box<Child>, _data: tempfile::TempDir },
     Real(Box<Cluster>),
 }
 
@@ -32,7 +32,8 @@ pub async fn embedded(binary: &Path) -> anyhow::Result<Side> {
     let start = Instant::now();
     let mut command = Command::new(binary);
     command.args(["up", "--api-port", "0", "--registry-port", "0", "--data-dir"]).arg(data.path());
-    let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
+    let process =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
     let file = data.path().join("kubeconfig");
     loop {
         if let Ok(kubeconfig) = Kubeconfig::read_from(&file) {
@@ -40,7 +41,8 @@ pub async fn embedded(binary: &Path) -> anyhow::Result<Side> {
             let client = Client::try_from(config)?;
             if client.apiserver_version().await.is_ok() {
                 let start_seconds = start.elapsed().as_secs_f64();
-                return Ok(Side { name: "embedded", client, start_seconds, running: Running::Embedded { process, _data: data } });
+                let running = Running::Embedded { process: Box::new(process), _data: data };
+                return Ok(Side { name: "embedded", client, start_seconds, running });
             }
         }
         if start.elapsed() > START {

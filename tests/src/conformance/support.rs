@@ -9,8 +9,8 @@ use kube::Client;
 use kube::core::Status;
 use serde_json::{Value, json};
 
-/// Longer than any healthy server needs for one step.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than any healthy server needs for one step; a real one takes its time to empty many namespaces.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub const MERGE: &str = "application/merge-patch+json";
 pub const JSON: &str = "application/json-patch+json";

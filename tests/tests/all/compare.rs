@@ -14,6 +14,12 @@ const MERGE: &str = "application/merge-patch+json";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_and_embedded_api_answer_alike() {
+    if real_api::is_oldest() {
+        println!(
+            "SKIPPED: the oldest version says things in other words than the embedded API, which follows the newest"
+        );
+        return;
+    }
     let Some(real) = real_api::client().await else { return };
     let folder = tempfile::tempdir().unwrap();
     let server = ApiServer::open(Options::new(folder.path())).unwrap();

@@ -11,6 +11,11 @@ use modelway_tests::cluster::{self, Level};
 /// Names the kubeconfig of a cluster to try out things on: the cases create and delete namespaces and definitions.
 const KUBECONFIG: &str = "MODELWAY_TEST_KUBECONFIG";
 
+/// Whether the clusters here are of the oldest version that is supported; the embedded API follows the newest.
+pub fn is_oldest() -> bool {
+    std::env::var("MODELWAY_TEST_OLDEST").is_ok_and(|value| value == "1")
+}
+
 /// Pods are admitted once the controllers have given the namespace its account.
 pub async fn account(client: Client, namespace: String) {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, &namespace);

@@ -17,6 +17,7 @@ struct Entry {
     scope: Scope,
     status: bool,
     scale: bool,
+    inert: bool,
 }
 
 #[derive(PartialEq)]
@@ -35,6 +36,7 @@ const fn namespaced(group: &'static str, kind: &'static str, plural: &'static st
         scope: Scope::Namespaced,
         status: false,
         scale: false,
+        inert: false,
     }
 }
 
@@ -55,6 +57,11 @@ impl Entry {
         Self { status: true, ..self }
     }
 
+    /// Kept so that the same manifests apply, and without effect.
+    const fn inert(self) -> Self {
+        Self { inert: true, ..self }
+    }
+
     const fn with_scale(self) -> Self {
         Self { scale: true, ..self }
     }
@@ -70,7 +77,9 @@ const ENTRIES: &[Entry] = &[
     namespaced("", "Endpoints", "endpoints").short(&["ep"]),
     namespaced("", "Event", "events").short(&["ev"]),
     namespaced("", "PersistentVolumeClaim", "persistentvolumeclaims").short(&["pvc"]).with_status(),
+    namespaced("", "LimitRange", "limitranges").short(&["limits"]).inert(),
     namespaced("", "Pod", "pods").short(&["po"]).category(&["all"]).with_status(),
+    namespaced("", "ResourceQuota", "resourcequotas").short(&["quota"]).with_status().inert(),
     namespaced("", "Secret", "secrets"),
     namespaced("", "Service", "services").short(&["svc"]).category(&["all"]).with_status(),
     namespaced("", "ServiceAccount", "serviceaccounts").short(&["sa"]),
@@ -84,13 +93,23 @@ const ENTRIES: &[Entry] = &[
     namespaced("coordination.k8s.io", "Lease", "leases"),
     namespaced("discovery.k8s.io", "EndpointSlice", "endpointslices"),
     namespaced("events.k8s.io", "Event", "events").short(&["ev"]),
+    namespaced("networking.k8s.io", "NetworkPolicy", "networkpolicies").short(&["netpol"]).inert(),
     namespaced("policy", "PodDisruptionBudget", "poddisruptionbudgets").short(&["pdb"]).with_status(),
+    cluster("rbac.authorization.k8s.io", "ClusterRoleBinding", "clusterrolebindings").inert(),
+    cluster("rbac.authorization.k8s.io", "ClusterRole", "clusterroles").inert(),
+    namespaced("rbac.authorization.k8s.io", "RoleBinding", "rolebindings").inert(),
+    namespaced("rbac.authorization.k8s.io", "Role", "roles").inert(),
 ];
 
 /// Every kind that is served without a `CustomResourceDefinition`. Schemas are parsed once a process and shared.
 pub fn builtin_kinds() -> Vec<ResourceKind> {
     static KINDS: LazyLock<Vec<ResourceKind>> = LazyLock::new(|| ENTRIES.iter().map(resource_kind).collect());
     KINDS.clone()
+}
+
+/// Whether objects of this kind are kept without having any effect.
+pub fn is_inert(group: &str, kind: &str) -> bool {
+    ENTRIES.iter().any(|entry| entry.inert && entry.group == group && entry.kind == kind)
 }
 
 fn resource_kind(entry: &Entry) -> ResourceKind {

@@ -28,10 +28,17 @@ pub(super) fn columns(group: &str, kind: &str) -> Vec<PrinterColumn> {
         ("batch", "Job") => workload_columns::job(),
         ("discovery.k8s.io", "EndpointSlice") => endpoint_slice(),
         ("coordination.k8s.io", "Lease") => vec![path("Holder", ".spec.holderIdentity"), age()],
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+        ("apiextensions.k8s.io", "CustomResourceDefinition")
+        | ("rbac.authorization.k8s.io", "ClusterRole" | "Role") => {
             vec![date("Created At", ".metadata.creationTimestamp").timestamp()]
         }
         ("policy", "PodDisruptionBudget") => budget(),
+        ("networking.k8s.io", "NetworkPolicy") => {
+            vec![cell("Pod-Selector", |policy| labels(&policy["spec"]["podSelector"]["matchLabels"])), age()]
+        }
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => {
+            vec![cell("Role", |binding| role(&binding["roleRef"])), age()]
+        }
         _ => Vec::new(),
     }
 }
@@ -104,6 +111,10 @@ pub(super) fn joined<I: IntoIterator<Item = String>>(texts: I) -> Value {
 pub(super) fn labels(map: &Value) -> Value {
     let pair = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
     joined(map.as_object().into_iter().flatten().map(pair))
+}
+
+fn role(reference: &Value) -> Value {
+    format!("{}/{}", text_or(reference, "/kind", "Role"), text_or(reference, "/name", "")).into()
 }
 
 fn size(map: &Value) -> usize {

@@ -44,6 +44,8 @@ pub fn default_object(group: &str, kind: &str, object: &mut Value) {
         ("apps", "ReplicaSet") => replica_set(object),
         ("batch", "Job") => job_defaults::job(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
+        ("networking.k8s.io", "NetworkPolicy") => network_policy(object),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding" | "RoleBinding") => role_binding(object),
         _ => {}
     }
 }
@@ -170,6 +172,29 @@ fn deployment(object: &mut Value) {
 fn replica_set(object: &mut Value) {
     within(object, "spec", |spec| set(spec, "replicas", 1));
     pod_defaults::template(object);
+}
+
+fn network_policy(object: &mut Value) {
+    within(object, "spec", |spec| {
+        let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
+        set(spec, "policyTypes", if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) });
+    });
+}
+
+fn role_binding(object: &mut Value) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let name = |reference: &mut Map<String, Value>| {
+        // The schema's own default is the empty text.
+        if reference.get("apiGroup").and_then(Value::as_str).is_none_or(str::is_empty) {
+            reference.insert("apiGroup".to_owned(), GROUP.into());
+        }
+    };
+    within(object, "roleRef", name);
+    each(object, "subjects", |subject| {
+        if matches!(subject.get("kind").and_then(Value::as_str), Some("User" | "Group")) {
+            name(subject);
+        }
+    });
 }
 
 fn definition(object: &mut Value) {

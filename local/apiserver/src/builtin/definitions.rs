@@ -10,9 +10,25 @@ static DEFINITIONS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("schemas/definitions.json")).expect("the embedded definitions are JSON")
 });
 
+/// Descriptions by component and field; that of the component under the empty name.
+static DESCRIPTIONS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("schemas/descriptions.json")).expect("the embedded descriptions are JSON")
+});
+
 /// The definition of that component name as served, with `$ref`s to other components.
 pub fn definition(name: &str) -> Option<&'static Value> {
     DEFINITIONS.get(name)
+}
+
+/// Puts the words of Kubernetes' own documentation into the served form of a definition.
+pub fn describe(name: &str, definition: &mut Value) {
+    let Some(words) = DESCRIPTIONS.get(name).and_then(Value::as_object) else { return };
+    for (field, text) in words {
+        let place = if field.is_empty() { Some(&mut *definition) } else { definition["properties"].get_mut(field) };
+        if let Some(place) = place.and_then(Value::as_object_mut) {
+            place.insert("description".to_owned(), text.clone());
+        }
+    }
 }
 
 /// Component name of a built-in kind, `io.k8s.api.apps.v1.Deployment`.

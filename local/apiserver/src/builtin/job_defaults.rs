@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{set, within},
+    defaults::{each, set, within},
     pod_defaults,
 };
 
@@ -16,6 +16,7 @@ pub(super) fn job(object: &mut Value) {
         set(spec, "suspend", false);
         let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
         set(spec, "podReplacementPolicy", replacement);
+        failure_policy(spec);
         if let (Some(uid), Some(name)) = (uid, name) {
             tie(spec, &uid, &name);
         }
@@ -37,6 +38,18 @@ fn numbers(spec: &mut Map<String, Value>) {
     set(spec, "manualSelector", false);
     let per_index = spec.contains_key("backoffLimitPerIndex");
     set(spec, "backoffLimit", if per_index { i32::MAX } else { 6 });
+}
+
+fn failure_policy(spec: &mut Map<String, Value>) {
+    let rules = spec.get_mut("podFailurePolicy").and_then(|policy| policy.get_mut("rules"));
+    for rule in rules.and_then(Value::as_array_mut).into_iter().flatten() {
+        each(rule, "onPodConditions", |condition| {
+            // The schema's own default is the empty text.
+            if condition.get("status").and_then(Value::as_str).is_none_or(str::is_empty) {
+                condition.insert("status".to_owned(), "True".into());
+            }
+        });
+    }
 }
 
 fn tie(spec: &mut Map<String, Value>, uid: &str, name: &str) {

@@ -63,7 +63,7 @@ pub(super) fn annotations(path: &str, map: &Value) -> Vec<FieldError> {
 }
 
 /// True when the label selector selects objects with these labels; an empty selector selects all.
-pub(super) fn selects(selector: &Value, labels: &Value) -> bool {
+pub fn selects(selector: &Value, labels: &Value) -> bool {
     let pairs = selector["matchLabels"].as_object().into_iter().flatten();
     let mut expressions = list(selector, "/matchExpressions").iter();
     pairs.into_iter().all(|(key, value)| labels.get(key) == Some(value))

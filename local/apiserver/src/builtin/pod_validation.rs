@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{
     columns::list,
     labels::{annotations, duplicate, error, forbidden, invalid, labels, not_negative, one_of, required},
+    quantity,
 };
 use crate::names::is_label;
 
@@ -39,6 +40,7 @@ fn spec(path: &str, spec: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let volumes = list(spec, "/volumes");
     errors.extend(names(&format!("{path}.volumes"), volumes, &[]));
+    errors.extend(sources(&format!("{path}.volumes"), volumes));
     let containers = list(spec, "/containers");
     let first = list(spec, "/initContainers");
     // An absent list is the schema's affair.
@@ -82,6 +84,22 @@ fn names(path: &str, items: &[Value], others: &[Value]) -> Vec<FieldError> {
     errors
 }
 
+/// A volume is of one kind; of none, it is empty.
+fn sources(path: &str, volumes: &[Value]) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (index, volume) in volumes.iter().enumerate() {
+        let is_source = |(name, value): &(&String, &Value)| name.as_str() != "name" && value.is_object();
+        let mut kinds = volume.as_object().into_iter().flatten().filter(is_source).map(|(name, _)| name);
+        if kinds.next().is_none() {
+            errors.push(required(format!("{path}[{index}]"), "must specify a volume type"));
+        }
+        let more =
+            kinds.map(|kind| forbidden(format!("{path}[{index}].{kind}"), "may not specify more than 1 volume type"));
+        errors.extend(more);
+    }
+    errors
+}
+
 fn container(path: &str, container: &Value, volumes: &[Value]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if container["image"].as_str().is_none_or(|image| image.trim().is_empty()) {
@@ -106,7 +124,7 @@ fn container(path: &str, container: &Value, volumes: &[Value]) -> Vec<FieldError
             errors.extend(probe(&format!("{path}.{name}"), &container[name], name));
         }
     }
-    errors.extend(requests_within_limits(&format!("{path}.resources.requests"), &container["resources"]));
+    errors.extend(requests_within_limits(&format!("{path}.resources"), &container["resources"]));
     errors
 }
 
@@ -233,43 +251,27 @@ fn probe(path: &str, probe: &Value, name: &str) -> Vec<FieldError> {
     errors
 }
 
-/// Only plain numbers and equal units are compared: `2` cores against `1`.
+/// Amounts are not negative, and no request is above its limit.
 fn requests_within_limits(path: &str, resources: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    for side in ["limits", "requests"] {
+        for (name, asked) in resources[side].as_object().into_iter().flatten() {
+            if quantity::of(asked).is_some_and(|amount| amount < 0.0) {
+                let place = format!("{path}.{side}[{name}]");
+                errors.push(invalid(place, asked, "must be greater than or equal to 0"));
+            }
+        }
+    }
     for (name, request) in resources["requests"].as_object().into_iter().flatten() {
         let limit = &resources["limits"][name];
-        let (Some(asked), Some(most)) = (amount(request), amount(limit)) else { continue };
+        let (Some(asked), Some(most)) = (quantity::of(request), quantity::of(limit)) else { continue };
         if asked > most {
             let text = limit.as_str().unwrap_or_default();
-            errors.push(invalid(path, request, &format!("must be less than or equal to {name} limit of {text}")));
+            let why = format!("must be less than or equal to {name} limit of {text}");
+            errors.push(invalid(format!("{path}.requests"), request, &why));
         }
     }
     errors
-}
-
-/// The number that a quantity stands for, roughly; none for malformed ones.
-fn amount(quantity: &Value) -> Option<f64> {
-    let text = quantity.as_str()?;
-    let digits = text.find(|character: char| !matches!(character, '0'..='9' | '.' | '-' | '+')).unwrap_or(text.len());
-    let factor = match &text[digits..] {
-        "" => 1.0,
-        "n" => 1e-9,
-        "u" => 1e-6,
-        "m" => 1e-3,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "P" => 1e15,
-        "E" => 1e18,
-        "Ki" => 1024.0,
-        "Mi" => 1_048_576.0,
-        "Gi" => 1_073_741_824.0,
-        "Ti" => 1_099_511_627_776.0,
-        "Pi" => 1_125_899_906_842_624.0,
-        exponent => 10_f64.powi(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-    };
-    text[..digits].parse::<f64>().ok().map(|number| number * factor)
 }
 
 /// A pod is what it is: only images, deadlines, tolerations and the node of an unscheduled pod may change.
@@ -335,6 +337,7 @@ mod tests {
             ),
             (json!({"volumeMounts": [{"name": "none", "mountPath": "/x"}]}), "spec.containers[0].volumeMounts[0].name"),
             (json!({"readinessProbe": {}}), "spec.containers[0].readinessProbe"),
+            (json!({"resources": {"requests": {"memory": "-1"}}}), "spec.containers[0].resources.requests[memory]"),
             (
                 json!({"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}}}),
                 "spec.containers[0].resources.requests",
@@ -343,6 +346,8 @@ mod tests {
         for (container, path) in cases {
             assert_eq!(first_path(&given(container, &json!([]))), path);
         }
+        let two = json!([{"name": "v", "emptyDir": {}, "secret": {}}]);
+        assert_eq!(first_path(&given(json!({}), &two)), "spec.volumes[0].secret");
         let mounted = json!({"volumeMounts": [{"name": "v", "mountPath": "/x"}], "ports": [{"containerPort": 80}]});
         assert_eq!(first_path(&given(mounted, &json!([{"name": "v", "emptyDir": {}}]))), "");
         assert_eq!(first_path(&json!({"spec": {"containers": []}})), "spec.containers");

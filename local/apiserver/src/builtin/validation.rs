@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     columns::list,
+    job_validation,
     labels::{duplicate, error, forbidden, invalid, labels, not_negative, one_of, required, selector, selects},
     pod_validation::{self, is_dns_label},
 };
@@ -24,7 +25,7 @@ pub fn validate_object(group: &str, kind: &str, object: &Value, old: Option<&Val
         ("", "PersistentVolumeClaim") => claim(object, old),
         ("apps", "Deployment") => deployment(object, old),
         ("apps", "ReplicaSet") => replicated(object, old),
-        ("batch", "Job") => job(object, old),
+        ("batch", "Job") => job_validation::job(object, old),
         ("discovery.k8s.io", "EndpointSlice") => immutable(object, old, &["addressType"]),
         ("policy", "PodDisruptionBudget") => budget(object),
         _ => Vec::new(),
@@ -32,7 +33,7 @@ pub fn validate_object(group: &str, kind: &str, object: &Value, old: Option<&Val
 }
 
 /// The fields (by dotted path) that differ from the stored object.
-fn immutable(object: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<FieldError> {
+pub(super) fn immutable(object: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<FieldError> {
     let Some(old) = old else { return Vec::new() };
     let at = |value: &Value, field: &str| value.pointer(&format!("/{}", field.replace('.', "/"))).cloned();
     let changed = fields.iter().filter(|field| at(object, field) != at(old, field));
@@ -96,49 +97,6 @@ fn selection(spec: &Value) -> Vec<FieldError> {
     let labels = &template["metadata"]["labels"];
     if template.is_object() && !selects(wanted, labels) {
         errors.push(invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`"));
-    }
-    errors
-}
-
-fn job(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let spec = &object["spec"];
-    let mut errors = pod_validation::template(&spec["template"]);
-    for field in [
-        "parallelism",
-        "completions",
-        "backoffLimit",
-        "activeDeadlineSeconds",
-        "ttlSecondsAfterFinished",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-    ] {
-        errors.extend(not_negative(format!("spec.{field}"), &spec[field]));
-    }
-    errors.extend(one_of("spec.completionMode", &spec["completionMode"], &["NonIndexed", "Indexed"]));
-    if spec["completionMode"] == "Indexed" && spec["completions"].is_null() {
-        errors.push(required("spec.completions", "when completion mode is Indexed"));
-    }
-    let policy = &spec["template"]["spec"]["restartPolicy"];
-    if policy.is_null() || policy == "Always" {
-        errors.push(required("spec.template.spec.restartPolicy", "valid values: \"OnFailure\", \"Never\""));
-    }
-    if spec["podFailurePolicy"].is_object() && policy != "Never" {
-        let why = "only \"Never\" is supported when podFailurePolicy is specified";
-        errors.push(invalid("spec.template.spec.restartPolicy", policy, why));
-    }
-    errors.extend(job_update(object, old));
-    errors
-}
-
-fn job_update(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = immutable(object, old, &["spec.completionMode", "spec.selector"]);
-    if object["spec"]["completionMode"] != "Indexed" {
-        errors.extend(immutable(object, old, &["spec.completions"]));
-    }
-    // A Job that has not run yet may still be steered elsewhere.
-    let untouched = |old: &Value| old["spec"]["suspend"] == true && old["status"]["startTime"].as_str().is_none();
-    if !old.is_some_and(untouched) {
-        errors.extend(immutable(object, old, &["spec.template"]));
     }
     errors
 }

@@ -2,6 +2,7 @@
 
 pub mod create;
 pub mod delete;
+pub mod evict;
 pub mod internal;
 pub mod patch;
 mod prepare;
@@ -40,6 +41,8 @@ pub struct Request {
     pub part: Part,
     pub parameters: WriteParameters,
     pub now: String,
+    /// Fields that the body says twice.
+    pub duplicates: Vec<String>,
 }
 
 /// What a write comes back with.

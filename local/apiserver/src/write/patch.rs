@@ -44,6 +44,9 @@ pub async fn patch(core: &Core, request: &Request, name: &str, patch: Patch) -> 
     if let Patch::Apply(applied) = patch {
         return apply(core, request, name, applied).await;
     }
+    if request.parameters.force {
+        return Err(ApiError::unforced_patch());
+    }
     if matches!(patch, Patch::Strategic(_)) && crate::strategy::is_custom(&request.kind) {
         return Err(body::unsupported(ACCEPTED[2], &[ACCEPTED[0], ACCEPTED[1], ACCEPTED[3]]));
     }
@@ -70,8 +73,15 @@ fn wanted(request: &Request, name: &str, patch: &Patch, old: &Value) -> Result<W
     }
     prepare::envelope(request, &mut value)?;
     check_name(name, &value)?;
-    let warnings = prepare::prune(request, &mut value)?;
+    let warnings = prepare::prune(request, &mut value).map_err(|error| strict(request, name, error))?;
     Ok(Wanted { value, warnings, tracked: false, patched: true })
+}
+
+/// What a strict patch leads to that nobody knows, told as a fault of the patch.
+fn strict(request: &Request, name: &str, error: ApiError) -> ApiError {
+    let Some((_, why)) = error.message.split_once("strict decoding error: ") else { return error };
+    let why = format!("Invalid value: strict decoding error: {why}");
+    ApiError::invalid(&request.kind, name, &[Cause::new("FieldValueInvalid", why, "patch")])
 }
 
 fn refused(request: &Request, name: &str, error: &PatchError) -> ApiError {
@@ -90,11 +100,14 @@ async fn apply(core: &Core, request: &Request, name: &str, mut applied: Value) -
         ));
     }
     check_applied(request, name, &mut applied)?;
-    let warnings = prepare::prune(request, &mut applied)?;
+    if let Some(unknown) = request.kind.schema.prune(&mut applied).first() {
+        let why = apply::untyped(&applied, &format!(".{unknown}: field not declared in schema"));
+        return Err(ApiError::bad_request(why));
+    }
     keep_part(request, &mut applied);
     for _ in 0..ATTEMPTS {
         if core.store.get(&request.key(name)).is_some() {
-            let result = mutate(core, request, name, |old| merged(request, &applied, old, &warnings)).await;
+            let result = mutate(core, request, name, |old| merged(request, &applied, old)).await;
             match result {
                 // Removed in between: created below, or found again.
                 Err(error) if error.reason == "NotFound" => {}
@@ -104,7 +117,7 @@ async fn apply(core: &Core, request: &Request, name: &str, mut applied: Value) -
         match created(core, request, &applied).await {
             Err(error) if error.reason == "AlreadyExists" => {}
             Err(error) => return Err(error),
-            Ok(value) => return Ok(Written { value, created: true, warnings }),
+            Ok(value) => return Ok(Written { value, created: true, warnings: Vec::new() }),
         }
     }
     Err(ApiError::stale(&request.kind, name))
@@ -140,7 +153,7 @@ fn keep_part(request: &Request, applied: &mut Value) {
     }
 }
 
-fn merged(request: &Request, applied: &Value, old: &Value, warnings: &[String]) -> Result<Wanted, ApiError> {
+fn merged(request: &Request, applied: &Value, old: &Value) -> Result<Wanted, ApiError> {
     let bound = applied["metadata"].get("resourceVersion").cloned();
     let uid = applied["metadata"].get("uid").cloned();
     let mut value = applied_over(request, Some(old), applied)?;
@@ -148,7 +161,7 @@ fn merged(request: &Request, applied: &Value, old: &Value, warnings: &[String]) 
     if uid.is_some() {
         meta::set(&mut value, "uid", uid);
     }
-    Ok(Wanted { value, warnings: warnings.to_vec(), tracked: true, patched: false })
+    Ok(Wanted { value, warnings: Vec::new(), tracked: true, patched: true })
 }
 
 async fn created(core: &Core, request: &Request, applied: &Value) -> Result<Value, ApiError> {
@@ -159,7 +172,8 @@ async fn created(core: &Core, request: &Request, applied: &Value) -> Result<Valu
         let why = "uid mismatch: the provided object specified uid, and no existing object was found";
         return Err(ApiError::conflict(&request.kind, meta::name(applied), why));
     }
-    let value = applied_over(request, None, applied)?;
+    let mut value = applied_over(request, None, applied)?;
+    meta::set(&mut value, "resourceVersion", None);
     let value = create::complete(request, value)?;
     create::store(core, request, value).await
 }

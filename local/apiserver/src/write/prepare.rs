@@ -75,11 +75,12 @@ fn check_namespace(request: &Request, value: &mut Value) -> Result<(), ApiError>
 /// Drops what the schema does not know; an error when the request is strict about it, else warnings.
 pub fn prune(request: &Request, value: &mut Value) -> Result<Vec<String>, ApiError> {
     let unknown = request.kind.schema.prune(value);
-    let texts = unknown.iter().map(|path| format!("unknown field \"{path}\""));
+    let twice = request.duplicates.iter().map(|path| format!("duplicate field \"{path}\""));
+    let texts = unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(twice);
     match request.parameters.field_validation {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(texts.collect()),
-        FieldValidation::Strict if unknown.is_empty() => Ok(Vec::new()),
+        FieldValidation::Strict if unknown.is_empty() && request.duplicates.is_empty() => Ok(Vec::new()),
         FieldValidation::Strict => {
             let texts: Vec<String> = texts.collect();
             let kind = &request.kind;
@@ -113,6 +114,7 @@ pub fn validate(kind: &ResourceKind, value: &Value, old: Option<&Value>) -> Resu
         if old.is_none() {
             check_types(kind, &errors)?;
         }
+        check_quantities(kind, value)?;
         errors.iter_mut().for_each(name_by_key);
     }
     causes.extend(errors.into_iter().map(|error| Cause::new(error.kind.reason(), error.message, error.path)));
@@ -128,6 +130,18 @@ fn check_types(kind: &ResourceKind, errors: &[FieldError]) -> Result<(), ApiErro
     let Some(error) = errors.iter().find(|error| error.kind == FieldErrorKind::TypeInvalid) else { return Ok(()) };
     let ResourceKind { kind, version, .. } = kind;
     Err(ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}")))
+}
+
+/// As in Kubernetes, where an object with a malformed quantity cannot be read.
+fn check_quantities(kind: &ResourceKind, value: &Value) -> Result<(), ApiError> {
+    if !builtin::has_malformed_quantity(value) {
+        return Ok(());
+    }
+    let ResourceKind { kind, version, .. } = kind;
+    Err(ApiError::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {kind}: quantities must match the regular expression \
+         '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    )))
 }
 
 /// Duplicates in maps of built-in kinds are named by their key: `containers[1].name`.

@@ -103,9 +103,9 @@ fn complete(request: &Request, wanted: Wanted, old: &Value) -> Result<Value, Api
     }
     check_metadata(kind, &value, old)?;
     restore_metadata(&mut value, old);
-    prepare::set_generation(request, &mut value, old);
     prepare::default(kind, &mut value);
     strategy::prepare_update(kind, &mut value, old, request.part);
+    prepare::set_generation(request, &mut value, old);
     prepare::validate(kind, &value, Some(old))?;
     check_finalizers(kind, &value, old)?;
     if !wanted.tracked {

@@ -5,7 +5,7 @@ use super::session::{DEFINITION, Session, WIDGET, cells};
 #[tokio::test(flavor = "multi_thread")]
 async fn versions_and_resources_are_listed() {
     let Some(session) = Session::start().await else { return };
-    assert!(session.ok("version").await.contains("Server Version: v1.33.0+modelway"));
+    assert!(session.ok("version").await.contains("Server Version: v1.37.2+modelway"));
     assert_eq!(session.ok("get --raw /healthz").await, "ok");
     assert!(session.ok("cluster-info").await.contains("https://127.0.0.1"));
 

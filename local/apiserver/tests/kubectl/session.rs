@@ -8,6 +8,7 @@ use kube::{
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
 };
 use modelway_apiserver::{ApiServer, LogError, LogRequest, LogStream, Options, PodLogs};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
@@ -26,6 +27,8 @@ pub struct Session {
     pub folder: tempfile::TempDir,
     pub address: std::net::SocketAddr,
     kubectl: PathBuf,
+    /// The home of the commands: what kubectl keeps of the server between them.
+    home: Mutex<tempfile::TempDir>,
     stop: CancellationToken,
     serving: Option<JoinHandle<()>>,
 }
@@ -62,14 +65,20 @@ impl Session {
             let (server, stop) = (server.clone(), stop.clone());
             async move { server.serve(listener, stop).await.unwrap() }
         });
-        Some(Self { server, folder, address, kubectl, stop, serving: Some(serving) })
+        let home = Mutex::new(tempfile::tempdir().unwrap());
+        Some(Self { server, folder, address, kubectl, home, stop, serving: Some(serving) })
+    }
+
+    /// The next command knows nothing of the server.
+    pub fn forget_home(&self) {
+        *self.home.lock() = tempfile::tempdir().unwrap();
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.kubectl);
         command
             .env_clear()
-            .env("HOME", self.folder.path())
+            .env("HOME", self.home.lock().path())
             .env("PATH", "/usr/bin:/bin")
             .env("KUBECONFIG", self.folder.path().join("kubeconfig"))
             .args(arguments)

@@ -57,6 +57,7 @@ fn reason_of(record: &ExitRecord) -> &'static str {
     match record {
         record if record.start_error.is_some() => "StartError",
         record if record.exit_code == 0 => "Completed",
+        record if record.oom_killed => "OOMKilled",
         _ => "Error",
     }
 }

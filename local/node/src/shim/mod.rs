@@ -7,6 +7,7 @@
 mod child;
 mod kill;
 mod log;
+mod memory;
 mod record;
 mod relay;
 mod spec;

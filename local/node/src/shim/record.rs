@@ -22,6 +22,9 @@ pub struct ExitRecord {
     /// The container was killed because the platform went away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub platform_lost: bool,
+    /// The kernel killed it because memory ran out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub oom_killed: bool,
 }
 
 impl ExitRecord {
@@ -34,6 +37,7 @@ impl ExitRecord {
             finished_at: finished_at.to_string(),
             start_error: None,
             platform_lost: true,
+            oom_killed: false,
         }
     }
 

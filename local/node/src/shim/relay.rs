@@ -13,16 +13,19 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, kill_process, pidfd_o
 use super::kill::{kill_descendants, reap};
 use super::log::{LogWriter, Stream};
 use super::record::{ExitRecord, now};
-use super::{Order, ShimError, ShimSpec};
+use super::{Order, ShimError, ShimSpec, memory};
 
 /// How often orphans that ended are collected when nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
 /// How many reads one output gets before the others have their turn.
 const READS_A_TURN: usize = 16;
+/// Ticks between looks at the kernel's count of kills: a kill between two looks is told from all earlier ones.
+const MEMORY_TICKS: u32 = 5;
 
 /// How a run ended.
 pub enum End {
-    Exited(WaitStatus),
+    /// With whether the kernel killed it for want of memory.
+    Exited(WaitStatus, bool),
     PlatformLost,
     NotStarted(String),
 }
@@ -41,14 +44,20 @@ impl End {
                 record = ExitRecord { exit_code: 128, signal: None, start_error: Some(error), ..record };
                 record.platform_lost = false;
             }
-            Self::Exited(status) => {
+            Self::Exited(status, oom_killed) => {
                 record.platform_lost = false;
                 record.signal = status.terminating_signal();
-                record.exit_code = status.exit_status().unwrap_or_else(|| 128 + record.signal.unwrap_or(0));
+                record.exit_code = exit_code(status);
+                record.oom_killed = oom_killed;
             }
         }
         record
     }
+}
+
+/// As a shell would report it.
+fn exit_code(status: WaitStatus) -> i32 {
+    status.exit_status().unwrap_or_else(|| 128 + status.terminating_signal().unwrap_or(0))
 }
 
 /// The running container as the shim sees it.
@@ -58,6 +67,10 @@ pub struct Relay {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     log: LogWriter,
+    /// The platform ordered the kill.
+    ordered: bool,
+    /// The kernel's count of kills a moment ago.
+    kills: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -76,15 +89,24 @@ impl Relay {
             let flags = fcntl_getfl(descriptor).map_err(ShimError::Pipes)?;
             fcntl_setfl(descriptor, flags | OFlags::NONBLOCK).map_err(ShimError::Pipes)?;
         }
-        Ok(Self { pid, pidfd, stdout, stderr, log: LogWriter::open(&spec.log_file, spec.log_limit) })
+        let log = LogWriter::open(&spec.log_file, spec.log_limit);
+        Ok(Self { pid, pidfd, stdout, stderr, log, ordered: false, kills: memory::kills() })
     }
 
     pub fn run(mut self) -> End {
+        let mut ticks = 0_u32;
         let end = loop {
             if let Some(status) = reap(Some(self.pid)) {
-                break End::Exited(status);
+                let oom_killed = memory::was_cause(exit_code(status), self.ordered, self.kills, memory::kills());
+                break End::Exited(status, oom_killed);
             }
             let ready = self.wait(TICK);
+            if ready.is_empty() {
+                ticks = ticks.wrapping_add(1);
+                if ticks.is_multiple_of(MEMORY_TICKS) {
+                    self.kills = memory::kills();
+                }
+            }
             if self.handle(&ready) {
                 break End::PlatformLost;
             }
@@ -131,14 +153,17 @@ impl Relay {
     }
 
     /// Reads orders; `false` is the end of the platform.
-    fn obey(&self) -> io::Result<bool> {
+    fn obey(&mut self) -> io::Result<bool> {
         let mut buffer = [0_u8; 256];
         let length = rustix::io::read(rustix::stdio::stdin(), &mut buffer)?;
         for order in Order::parse(&buffer[..length]) {
             match order {
                 Order::Terminate => drop(kill_process(self.pid, Signal::TERM)),
                 // The status of the first process stays for the loop to collect.
-                Order::Kill => kill_descendants(),
+                Order::Kill => {
+                    self.ordered = true;
+                    kill_descendants();
+                }
             }
         }
         Ok(length > 0)

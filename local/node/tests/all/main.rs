@@ -6,4 +6,5 @@ mod lifecycle;
 mod network;
 mod platform;
 mod roles;
+mod scheduling;
 mod surroundings;

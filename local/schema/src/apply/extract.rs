@@ -35,7 +35,7 @@ fn walk(node: &Node, value: &Value) -> Result<FieldSet, String> {
             let mut seen = BTreeSet::new();
             for (element, item) in list {
                 if !seen.insert(element.clone()) {
-                    return Err(format!("{element}: duplicate entries for the same key or value"));
+                    return Err(format!(": duplicate entries for key {element}"));
                 }
                 let mut child = walk(node.element(), item).map_err(|why| format!("{element}{why}"))?;
                 child.member = true;

@@ -9,6 +9,7 @@ mod element;
 mod encode;
 mod extract;
 mod fields;
+mod last_applied;
 mod managed;
 mod merge;
 mod prune;
@@ -88,8 +89,7 @@ pub fn apply(
 ) -> Result<Value, ApplyError> {
     check(live, applied)?;
     let node = schema.root();
-    let fields = extract::extract(node, applied)
-        .map_err(|why| ApplyError::Invalid(format!("failed to create typed patch object: {why}")))?;
+    let fields = extract::extract(node, applied).map_err(|why| ApplyError::Invalid(untyped(applied, &why)))?;
     let nothing = Value::Object(Map::new());
     let old = live.map_or(nothing, managed::stripped);
     let entries = live.map(|live| stored_entries(schema, live, manager)).unwrap_or_default();
@@ -107,7 +107,8 @@ pub fn apply(
     }
 
     let changes = Changes::between(node, &old, &result);
-    let conflicts = conflict::conflicts(&others, manager, &changes.written());
+    let movable = live.map(|live| last_applied::movable(node, live, &manager.name)).unwrap_or_default();
+    let conflicts = conflict::conflicts(&others, manager, &changes.written().difference(&movable));
     if !conflicts.is_empty() && !force {
         return Err(ApplyError::Conflicts(conflicts));
     }
@@ -115,8 +116,18 @@ pub fn apply(
     let mut entries = update::lose(others, &changes);
     let kept = previous.filter(|entry| unchanged && entry.fields == fields && entry.manager == *manager);
     entries.push(kept.unwrap_or_else(|| Entry { manager: manager.clone(), time: Some(now.to_owned()), fields }));
+    last_applied::remember(&mut result, applied, &manager.name);
     write_entries(&mut result, live, entries);
     Ok(result)
+}
+
+/// That an applied object does not fit its schema; `why` begins with the place.
+pub fn untyped(applied: &Value, why: &str) -> String {
+    let text = |place: &str| applied.pointer(place).and_then(Value::as_str).unwrap_or_default();
+    let (namespace, name, kind) = (text("/metadata/namespace"), text("/metadata/name"), text("/kind"));
+    let api_version = text("/apiVersion");
+    let group = if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") };
+    format!("failed to create typed patch object ({namespace}/{name}; {group}, Kind={kind}): {why}")
 }
 
 fn check(live: Option<&Value>, applied: &Value) -> Result<(), ApplyError> {

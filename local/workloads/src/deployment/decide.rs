@@ -85,6 +85,9 @@ fn act<P: AsRef<Pod>>(
     for edit in plan.edits.iter().filter(|edit| edit.replicas.is_some()) {
         let from = old.iter().chain(&new).find(|set| set.name_any() == edit.name).map_or(0, |set| replicas(set));
         let to = edit.replicas.unwrap_or(0);
+        if to == from {
+            continue;
+        }
         let direction = if to > from { "up" } else { "down" };
         let message = format!("Scaled {direction} replica set {} from {from} to {to}", edit.name);
         plan.notes.push(Note::normal("ScalingReplicaSet", message));
@@ -140,8 +143,10 @@ fn recreate<P: AsRef<Pod>>(
 
 fn create(deployment: &Deployment, intent: &Intent, count: i32, revision: i64, plan: &mut DeploymentPlan) {
     let set = sets::new_set(deployment, count, revision, intent);
-    let message = format!("Scaled up replica set {} from 0 to {count}", set.name_any());
-    plan.notes.push(Note::normal("ScalingReplicaSet", message));
+    if count > 0 {
+        let message = format!("Scaled up replica set {} from 0 to {count}", set.name_any());
+        plan.notes.push(Note::normal("ScalingReplicaSet", message));
+    }
     plan.create = Some(Box::new(set));
     plan.revision = Some(revision.to_string());
 }
