@@ -180,6 +180,7 @@ pub const RULES: &[Rule] = &[
     ),
     Rule::new(Role::Controller, CORE, &["secrets"], &["create"], "makes the key of the traffic split; reads none"),
     Rule::new(Role::Controller, CORE, &["events"], &["create", "get", "patch"], "tells people, counts repetitions"),
+    Rule::new(Role::Controller, CORE, &["events"], WATCH, "reads why the pods of a build are refused"),
     // Only where the admission plugin OwnerReferencesPermissionEnforcement is on.
     Rule::new(Role::Controller, MODEL, &["modelversions/finalizers"], &["update"], "owns builds by their version")
         .used(Use::Checked),

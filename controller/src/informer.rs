@@ -23,6 +23,8 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const RETRY_FORBIDDEN: Duration = Duration::from_secs(10);
 /// A watch that is not refused within that time after a list is allowed.
 const CONFIRM: Duration = Duration::from_secs(2);
+/// Events of the job controller about pods that admission refuses.
+const REFUSED_PODS: &str = "reason=FailedCreate,involvedObject.kind=Job";
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
 
@@ -158,7 +160,10 @@ impl Informer {
 
     fn events(&self) -> impl Stream<Item = watcher::Result<watcher::Event<Value>>> + Send + use<> {
         let kind = self.kind;
-        let config = watcher::Config::default().page_size(PAGE);
+        let mut config = watcher::Config::default().page_size(PAGE);
+        if kind == Kind::Event {
+            config = config.fields(REFUSED_PODS);
+        }
         if trim::is_metadata_enough(kind) {
             let api: Api<PartialObjectMeta<DynamicObject>> = self.api();
             return Either::Left(watcher(api, config).map(move |event| event.map(|event| values(kind, event))));

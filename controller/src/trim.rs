@@ -30,6 +30,7 @@ pub fn trim(kind: Kind, mut object: Value) -> Option<Value> {
         }
         // Somebody else's: only that the name is taken matters.
         Kind::Deployment | Kind::Service if controller_of(&object, Kind::Inference).is_none() => keep(&mut object, &[]),
+        Kind::Event => keep(&mut object, &["involvedObject", "message", "lastTimestamp"]),
         _ if is_metadata_enough(kind) => keep(&mut object, &[]),
         _ => {}
     }

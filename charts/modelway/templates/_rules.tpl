@@ -109,6 +109,10 @@
 - apiGroups: [""]
   resources: ["events"]
   verbs: ["create", "get", "patch"]
+# reads why the pods of a build are refused
+- apiGroups: [""]
+  resources: ["events"]
+  verbs: ["list", "watch"]
 # owns builds by their version
 - apiGroups: ["model.kubedl.io"]
   resources: ["modelversions/finalizers"]

@@ -13,15 +13,8 @@ use crate::objects::Kinds;
 use crate::{output, target};
 
 /// Kinds that a chain is made of.
-const PARTS: [Kind; 7] = [
-    Kind::Inference,
-    Kind::Model,
-    Kind::ModelVersion,
-    Kind::RouteTable,
-    Kind::Job,
-    Kind::Deployment,
-    Kind::Pod,
-];
+const PARTS: [Kind; 7] =
+    [Kind::Inference, Kind::Model, Kind::ModelVersion, Kind::RouteTable, Kind::Job, Kind::Deployment, Kind::Pod];
 /// Objects of one kind that are looked at; a namespace with more is told about what was read.
 const LIMIT: u32 = 2_000;
 
@@ -47,7 +40,8 @@ pub async fn run(arguments: &ExplainArguments) -> anyhow::Result<()> {
     let key = Key::new(kind, &target.namespace, &arguments.name);
     let link = explain(Known { world: &world, events: &events }, &key).ok_or_else(|| {
         let known: Vec<&str> = world.keys(kind).map(|key| key.name.as_str()).take(10).collect();
-        let there = if known.is_empty() { "there is none".to_owned() } else { format!("there is {}", known.join(", ")) };
+        let there =
+            if known.is_empty() { "there is none".to_owned() } else { format!("there is {}", known.join(", ")) };
         fail(Failure::Refused, format!("{key} not found; {there}"))
     })?;
     match arguments.output {
@@ -70,12 +64,7 @@ async fn kind(client: &Client, name: &str) -> anyhow::Result<Kind> {
 
 /// The objects of a kind. What the user may not see, or the server does not serve, is left out of the chain, unless it
 /// is the very thing that was asked for.
-async fn list(
-    client: &Client,
-    namespace: &str,
-    resource: &ApiResource,
-    is_needed: bool,
-) -> anyhow::Result<Vec<Value>> {
+async fn list(client: &Client, namespace: &str, resource: &ApiResource, is_needed: bool) -> anyhow::Result<Vec<Value>> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let list = match api.list(&ListParams::default().limit(LIMIT)).await {
         Ok(list) => list,

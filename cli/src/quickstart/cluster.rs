@@ -90,14 +90,10 @@ fn show(document: &Document, arguments: &QuickstartArguments) {
         }
         return;
     }
-    let mut flags = String::new();
-    if let Some(file) = &arguments.kubeconfig {
-        flags.push_str(&format!(" --kubeconfig {}", file.display()));
-    }
-    if let Some(context) = &arguments.context {
-        flags.push_str(&format!(" --context {context}"));
-    }
-    flags.push_str(&format!(" -n {}", arguments.namespace));
+    let file = arguments.kubeconfig.as_ref().map(|file| format!(" --kubeconfig {}", file.display()));
+    let context = arguments.context.as_ref().map(|context| format!(" --context {context}"));
+    let namespace = format!(" -n {}", arguments.namespace);
+    let flags = [file.unwrap_or_default(), context.unwrap_or_default(), namespace].concat();
     let program = program();
     let hints =
         summary::Hints { program: &program, data_dir: "", stays: true, foreground: false, cluster: Some(&flags) };

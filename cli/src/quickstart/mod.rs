@@ -201,6 +201,12 @@ fn show(document: &Document, arguments: &QuickstartArguments, stays: bool, host:
     let foreground = matches!(host, Host::Own(_)) && !arguments.keep;
     output::line(&summary::render(
         document,
-        &summary::Hints { program: &program(), data_dir: &data_dir, stays: stays || arguments.keep, foreground, cluster: None },
+        &summary::Hints {
+            program: &program(),
+            data_dir: &data_dir,
+            stays: stays || arguments.keep,
+            foreground,
+            cluster: None,
+        },
     ));
 }

@@ -70,9 +70,9 @@ fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
     let program = hints.program;
     let total = document.seconds.get("total").copied().unwrap_or(0.0);
     push(text, "");
-    let peak = document.peak_rss_bytes.map_or_else(String::new, |bytes| {
-        format!(", peak memory {} MB in all processes", bytes / 1_000_000)
-    });
+    let peak = document
+        .peak_rss_bytes
+        .map_or_else(String::new, |bytes| format!(", peak memory {} MB in all processes", bytes / 1_000_000));
     push(text, &format!("Done in {total:.1} s{peak}."));
     if let Some(cluster) = hints.cluster {
         push(text, "");
@@ -131,7 +131,13 @@ mod tests {
         };
         let text = render(
             &document,
-            &Hints { program: "target/release/modelway", data_dir: ".modelway", stays: true, foreground: true, cluster: None },
+            &Hints {
+                program: "target/release/modelway",
+                data_dir: ".modelway",
+                stays: true,
+                foreground: true,
+                cluster: None,
+            },
         );
         for part in [
             "mv-a  1.5 MB, 0.4 s",

@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     json as read,
     manifest::{annotate, container_security, labels as label_map, manifest, pod_security},
-    pods, source,
+    pods, refusal, source,
     world::Kind,
 };
 
@@ -180,7 +180,21 @@ pub struct BuildError {
 
 /// What keeps an attempt's pod from running: a volume that is not there, say.
 pub fn obstacle(cx: &Context, job: &Value) -> Option<pods::Problem> {
-    pods::problem(own_pods(cx, job))
+    pods::problem(own_pods(cx, job)).or_else(|| refused_pods(cx, job))
+}
+
+/// Why the Job gets no pod at all; a Job has no condition for it, only events.
+fn refused_pods(cx: &Context, job: &Value) -> Option<pods::Problem> {
+    if own_pods(cx, job).next().is_some() {
+        return None;
+    }
+    let events = cx.world.list(Kind::Event, read::text(job, "/metadata/namespace"));
+    let about = events.filter(|event| event["involvedObject"]["uid"] == job["metadata"]["uid"]);
+    let message =
+        about.max_by_key(|event| read::text(event, "/lastTimestamp")).map(|event| read::text(event, "/message"))?;
+    let reason = refusal::reason(message);
+    let message = format!("no pod is made for Job {}: {message}{}", read::name(job), refusal::advice(reason));
+    Some(pods::Problem { reason: Some(reason), message })
 }
 
 fn own_pods<'a>(cx: &Context<'a>, job: &'a Value) -> impl Iterator<Item = &'a Value> {
@@ -248,6 +262,22 @@ mod tests {
         assert_eq!(result(&text, "r:1/a/b").unwrap().size_bytes, 3);
         assert_eq!(result(&text, "r:1/a/c").unwrap_err().reason, Reason::ResultInvalid);
         assert!(result("{}", "r").is_err() && result("nonsense", "r").is_err());
+    }
+
+    #[test]
+    fn pods_that_admission_refuses_are_told() {
+        let job = json!({"metadata": {"name": "b", "namespace": "n", "uid": "u"}});
+        let mut world = crate::World::default();
+        world.insert(json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "n"},
+            "involvedObject": {"kind": "Job", "name": "b", "uid": "u"},
+            "message": "Error creating: pods \"b-x\" is forbidden: exceeded quota: q"}));
+        let settings = crate::Settings::default();
+        let now = k8s_openapi::jiff::Timestamp::UNIX_EPOCH;
+        let cx = Context { world: &world, settings: &settings, now, entropy: [0; 16] };
+        let problem = obstacle(&cx, &job).unwrap();
+        assert_eq!(problem.reason, Some(Reason::QuotaExceeded));
+        assert!(problem.message.contains("no pod is made for Job b"), "{}", problem.message);
+        assert_eq!(obstacle(&cx, &json!({"metadata": {"name": "c", "namespace": "n", "uid": "v"}})), None);
     }
 
     #[test]

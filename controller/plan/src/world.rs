@@ -9,6 +9,8 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
     Namespace,
+    /// Only those that tell why the pods of a Job are refused: nothing else has the words.
+    Event,
     Pod,
     PersistentVolumeClaim,
     Secret,
@@ -26,8 +28,9 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Namespace,
+        Self::Event,
         Self::Pod,
         Self::PersistentVolumeClaim,
         Self::Secret,
@@ -47,6 +50,7 @@ impl Kind {
     pub const fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
+            Self::Event => ("", "v1", "Event", "events"),
             Self::Pod => ("", "v1", "Pod", "pods"),
             Self::PersistentVolumeClaim => ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
             Self::Secret => ("", "v1", "Secret", "secrets"),

@@ -20,6 +20,7 @@ pub fn plan(cx: &Context, sources: &[JobSource], key: &Key) -> Plan {
         Kind::Model => modelway_plan::model::plan(cx, key),
         Kind::Inference => modelway_plan::serving::plan(cx, key),
         Kind::Namespace
+        | Kind::Event
         | Kind::Pod
         | Kind::PersistentVolumeClaim
         | Kind::Secret
@@ -53,6 +54,7 @@ pub fn needs(kind: Kind) -> &'static [Kind] {
             Kind::Pod,
         ],
         Kind::Namespace
+        | Kind::Event
         | Kind::Pod
         | Kind::PersistentVolumeClaim
         | Kind::Secret

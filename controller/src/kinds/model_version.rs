@@ -19,6 +19,10 @@ pub fn woken_by(world: &World, object: &Value, keys: &mut HashSet<Key>) {
             let job = controller_of(object, Kind::Job).and_then(|name| world.get(Kind::Job, namespace, name));
             keys.extend(job.and_then(version));
         }
+        Some(Kind::Event) => {
+            let job = world.get(Kind::Job, namespace, read::text(object, "/involvedObject/name"));
+            keys.extend(job.and_then(version));
+        }
         Some(Kind::Model) => {
             let versions = world.list(Kind::ModelVersion, namespace);
             let of_model = versions.filter(|version| read::text(version, "/spec/modelName") == read::name(object));

@@ -1,9 +1,13 @@
 //! The flows of `modelway-tests` on Kubernetes.
 
+use anyhow::Context as _;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::jiff::Timestamp;
+use modelway_api::Inference;
 use modelway_tests::flows::{self, Flow};
 
 use super::installed::installed;
-use super::scene::play;
+use super::scene::{endpoint, inference, job, load, no_request_failed, play, published};
 
 /// Runs one flow in a namespace of its own.
 async fn run<F: AsyncFnOnce(&Flow) -> anyhow::Result<()>>(name: &str, flow: F) {
@@ -47,4 +51,31 @@ async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one() {
 #[tokio::test]
 async fn names_at_their_limits_work_and_children_that_collide_are_named() {
     run("names", flows::names_at_their_limits_work_and_children_that_collide_are_named).await;
+}
+
+#[tokio::test]
+async fn the_newest_version_takes_traffic_by_itself() {
+    let Some(installed) = installed().await else { return };
+    let _others = installed.together().await;
+    play(installed, "newest", async |_, flow| {
+        flow.apply(&job("first", "centroid")).await?;
+        flow.apply(&inference(&["{name: only, model: {name: digits, latest: true}}"])).await?;
+        let endpoint = endpoint(flow).await?;
+        flow.apply(&job("second", "wide")).await?;
+        let users = load(&endpoint);
+        let version = published(flow, "second").await?;
+        let digest = version.status.and_then(|status| status.digest).unwrap_or_default();
+        let takes_traffic = |inference: &Inference| {
+            let mut predictors = inference.status.iter().flat_map(|status| &status.predictor_statuses);
+            predictors.all(|predictor| predictor.model_digest.as_deref() == Some(&digest))
+        };
+        flow.until("digits", takes_traffic).await?;
+        let now = Timestamp::now();
+        no_request_failed(users).await?;
+        let ended = flow.api::<Job>().get("second").await?.status.and_then(|status| status.completion_time);
+        let seconds = now.duration_since(ended.context("the job has no end")?.0).as_secs_f64();
+        println!("from the job's end to its version's traffic: {seconds:.1} s");
+        Ok(())
+    })
+    .await;
 }

@@ -80,12 +80,11 @@ async fn what_nodes_say_shows_with_its_reason() {
 async fn explained(installed: &super::installed::Installed) -> anyhow::Result<()> {
     let mut command = std::process::Command::new(crate::harness::MODELWAY);
     command.args(["explain", "inference", "oom", "-n", "reasons", "--kubeconfig"]).arg(installed.cluster.kubeconfig());
-    let output = command.output()?;
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let cause = text.lines().find(|line| line.starts_with("Cause: ")).with_context(|| text.clone())?;
     ensure!(cause.contains("Pod oom-p-") && cause.contains("OOMKilled"), "{text}");
-    println!("{text}");
     Ok(())
 }
 
@@ -109,6 +108,17 @@ async fn refusals_of_admission_show_with_their_reason_in_seconds() {
             let kind = if name == "quota" { "resourcequota/none" } else { "limitrange/small" };
             installed.cluster.kubectl_ok(&["delete", kind, "-n", "refusals"]).await?;
         }
+        // The same for a build, whose Job has nothing but events to tell it by.
+        flow.apply(quota).await?;
+        let version = "apiVersion: model.kubedl.io/v1alpha1\nkind: ModelVersion\nmetadata: {name: build}\nspec: {modelName: m, storage: {pvc: {claimName: none}}}\n";
+        flow.apply(version).await?;
+        let refused = |version: &modelway_api::ModelVersion| {
+            let mut conditions = version.status.iter().flat_map(|status| &status.conditions);
+            conditions.any(|condition| condition.reason == "QuotaExceeded")
+        };
+        flow.until("build", refused).await?;
+        installed.cluster.kubectl_ok(&["delete", "resourcequota/none", "-n", "refusals"]).await?;
+
         let level = "pod-security.kubernetes.io/enforce=restricted";
         installed.cluster.kubectl_ok(&["label", "namespace", "refusals", level]).await?;
         let start = Instant::now();

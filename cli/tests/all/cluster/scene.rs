@@ -13,7 +13,7 @@ const USERS: u32 = 50;
 /// One training job with everything that Pod Security "restricted" asks for.
 pub fn job(name: &str, variant: &str) -> String {
     format!(
-        r#"
+        r"
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {{name: {name}}}
@@ -42,15 +42,15 @@ spec:
       volumes:
         - name: output
           persistentVolumeClaim: {{claimName: {name}}}
-"#
+"
     )
 }
 
 /// An Inference called `digits` with these predictors, one line each.
 pub fn inference(predictors: &[&str]) -> String {
-    let predictors: String = predictors.iter().map(|predictor| format!("    - {predictor}\n")).collect();
+    let predictors = predictors.join("\n    - ");
     format!(
-        "apiVersion: serving.kubedl.io/v1alpha1\nkind: Inference\nmetadata: {{name: digits}}\nspec:\n  framework: ONNX\n  predictors:\n{predictors}  traffic: {{sticky: [{{header: x-user-id}}]}}\n"
+        "apiVersion: serving.kubedl.io/v1alpha1\nkind: Inference\nmetadata: {{name: digits}}\nspec:\n  framework: ONNX\n  predictors:\n    - {predictors}\n  traffic: {{sticky: [{{header: x-user-id}}]}}\n"
     )
 }
 

@@ -32,14 +32,19 @@ async fn tenants_cannot_see_publish_or_route_each_others_models() {
             // People.
             let user = cluster.client_of("tenant-a", "user").await?;
             for (what, code) in [
-                ("sees", code(Api::<ModelVersion>::namespaced(user.clone(), "tenant-b").list(&ListParams::default()).await)),
+                (
+                    "sees",
+                    code(Api::<ModelVersion>::namespaced(user.clone(), "tenant-b").list(&ListParams::default()).await),
+                ),
                 ("reads", code(Api::<Inference>::namespaced(user.clone(), "tenant-b").get("digits").await)),
                 ("publishes", code(publish(&user, "tenant-b").await)),
                 ("routes", code(reweight(&user, "tenant-b").await)),
             ] {
                 ensure!(code == 403, "a tenant {what} another's: {code}");
             }
-            ensure!(code(Api::<Inference>::namespaced(user.clone(), "tenant-a").list(&ListParams::default()).await) == 200);
+            ensure!(
+                code(Api::<Inference>::namespaced(user.clone(), "tenant-a").list(&ListParams::default()).await) == 200
+            );
 
             // The router's own account.
             let router = cluster.client_of("tenant-b", "digits-router").await?;
