@@ -15,11 +15,7 @@ const FILES: &str = "models";
 ///
 /// `request.store` is on the same file system as `target`. A folder that an earlier call with the same image left is
 /// taken as it is; of another image it is refused.
-pub async fn pull_into(
-    request: &PullRequest,
-    target: &Path,
-    progress: ProgressSink,
-) -> Result<PulledImage, PullError> {
+pub async fn pull_into(request: &PullRequest, target: &Path, progress: ProgressSink) -> Result<PulledImage, PullError> {
     let image = Box::pin(pull(request, progress)).await?;
     let files = image.path.join(FILES);
     if !files.exists() && target.exists() {
@@ -32,7 +28,8 @@ pub async fn pull_into(
         return Err(unusable(request, format!("it has no folder /{FILES}: it is no model image")));
     }
     // Moving a folder to another parent writes into it (its "..").
-    let moved = fs::set_permissions(&files, fs::Permissions::from_mode(0o755)).and_then(|()| fs::rename(&files, target));
+    let moved =
+        fs::set_permissions(&files, fs::Permissions::from_mode(0o755)).and_then(|()| fs::rename(&files, target));
     moved.map_err(|source| failed(target, source))?;
     Ok(PulledImage { path: target.to_owned(), ..image })
 }

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use modelway_oci::{Progress, PullError, PushError, clean_store, inspect, list_tags, no_progress, pull, pull_into, push, verify};
+use modelway_oci::{
+    Progress, PullError, PushError, clean_store, inspect, list_tags, no_progress, pull, pull_into, push, verify,
+};
 use parking_lot::Mutex;
 
 use crate::support::{contents, noise, pull_request, push_request, push_to, registry, tree};

@@ -1,7 +1,7 @@
 //! A real Kubernetes for tests, built from Go modules and run on this machine alone (`tests/cluster`).
 //!
 //! A guard process owns everything that a cluster consists of, and ends it when the test process ends, however that
-//! happens. Tests of one process share the cluster of a level: [`shared`].
+//! happens. Tests of one process share the cluster of a level: [`shared()`].
 
 mod audit;
 mod error;

@@ -149,9 +149,10 @@ pub async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one(flow: &Flow)
 pub async fn names_at_their_limits_work_and_children_that_collide_are_named(flow: &Flow) -> anyhow::Result<()> {
     let (job_name, inference, predictor) = (format!("j{}", "o".repeat(50)), "i".repeat(40), "p".repeat(22));
     let train = "modelway example digits --variant centroid";
-    let manifest = job(&job_name, "true")
-        .replace("image: busybox", "image: modelway:0.1.0")
-        .replace("command: [sh, -c, 'cd \"$OUTPUT_DIR\" && true']", &format!("command: [{}]", train.replace(' ', ", ")));
+    let manifest = job(&job_name, "true").replace("image: busybox", "image: modelway:0.1.0").replace(
+        "command: [sh, -c, 'cd \"$OUTPUT_DIR\" && true']",
+        &format!("command: [{}]", train.replace(' ', ", ")),
+    );
     flow.apply(&manifest).await?;
     let serve = |name: &str, predictor: &str| {
         format!(
@@ -160,12 +161,14 @@ pub async fn names_at_their_limits_work_and_children_that_collide_are_named(flow
     };
     flow.apply(&serve(&inference, &predictor)).await?;
     flow.ready(&inference).await?;
-    let longer = flow.apply(&serve(&format!("{inference}i"), "p")).await.err().context("41 characters were accepted")?;
+    let longer =
+        flow.apply(&serve(&format!("{inference}i"), "p")).await.err().context("41 characters were accepted")?;
     ensure!(format!("{longer:#}").contains("40 characters"), "{longer:#}");
     flow.apply(&serve("a", "b-c")).await?;
     flow.ready("a").await?;
     flow.apply(&serve("a-b", "c")).await?;
-    let taken = |inference: &Inference| condition(inference, "Ready").is_some_and(|(_, reason, _)| reason == "NameTaken");
+    let taken =
+        |inference: &Inference| condition(inference, "Ready").is_some_and(|(_, reason, _)| reason == "NameTaken");
     let second = flow.until("a-b", taken).await?;
     let (.., message) = condition(&second, "Ready").context("the condition went away")?;
     ensure!(message.contains("a-b-c"), "{message}");
