@@ -105,7 +105,7 @@ configure_kubelet() {
 	resolvConf: $N/resolv.conf
 	failSwapOn: false
 	volumeStatsAggPeriod: 5s # 1 min by default: how long a full emptyDir goes unnoticed
-	evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
+	evictionHard: {memory.available: 100Mi, nodefs.available: 200Mi, imagefs.available: 200Mi}
 	imageGCHighThresholdPercent: 100
 	imagePullCredentialsVerificationPolicy: NeverVerify
 	Y
