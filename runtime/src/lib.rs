@@ -18,7 +18,7 @@ use std::time::Duration;
 
 pub use engine::Engine;
 pub use model::{LoadError, Model};
-pub use server::router;
+pub use server::{router, serve};
 use tokio_util::sync::CancellationToken;
 
 /// What to serve and how.
@@ -53,7 +53,8 @@ pub enum RuntimeError {
     Serve { address: SocketAddr, source: std::io::Error },
 }
 
-/// Loads the model, warms it up, then serves until `shutdown`; requests under way are finished.
+/// Loads the model, warms it up, then serves until `shutdown` and 5 s longer, until routers know; requests under way are
+/// finished.
 ///
 /// The port opens after the model is loaded: an open port is a ready server.
 pub async fn run(options: RuntimeOptions, shutdown: CancellationToken) -> Result<(), RuntimeError> {
@@ -64,5 +65,6 @@ pub async fn run(options: RuntimeOptions, shutdown: CancellationToken) -> Result
     let listener =
         tokio::net::TcpListener::bind(address).await.map_err(|source| RuntimeError::Listen { address, source })?;
     tracing::info!(%address, model = options.name, threads = options.threads, "serving");
-    server::serve(listener, engine, shutdown).await.map_err(|source| RuntimeError::Serve { address, source })
+    let served = server::serve(listener, engine, shutdown, server::LINGER).await;
+    served.map_err(|source| RuntimeError::Serve { address, source })
 }

@@ -23,6 +23,8 @@ const MAX_BODY: usize = 64 << 20;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests under way at a stop have this long to finish.
 const DRAIN: Duration = Duration::from_secs(20);
+/// After a stop is asked for, routers may not know of it yet: connections are taken for this long.
+pub const LINGER: Duration = Duration::from_secs(5);
 
 /// All routes of one model.
 pub fn router(engine: Engine) -> Router {
@@ -37,12 +39,18 @@ pub fn router(engine: Engine) -> Router {
         .with_state(engine)
 }
 
-/// Serves until `shutdown`, then answers what is under way.
+/// Serves until `shutdown` and for `linger` longer, then answers what is under way.
 pub async fn serve(
     listener: tokio::net::TcpListener,
     engine: Engine,
     shutdown: CancellationToken,
+    linger: Duration,
 ) -> std::io::Result<()> {
+    let stop = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(linger).await;
+    };
+    let mut stop = std::pin::pin!(stop);
     let service = TowerToHyperService::new(router(engine));
     let graceful = GracefulShutdown::new();
     let mut http = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
@@ -50,7 +58,7 @@ pub async fn serve(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = shutdown.cancelled() => break,
+            () = &mut stop => break,
         };
         let Ok((stream, _)) = accepted else {
             // Out of file descriptors, mostly: let some connections end first.

@@ -125,3 +125,22 @@ fn a_folder_without_a_model_or_a_broken_file_is_refused() {
     let error = Model::load(folder.path(), "x").err().unwrap().to_string();
     assert!(error.contains("is not an ONNX model that can be served"), "{error}");
 }
+
+#[tokio::test]
+async fn connections_are_taken_for_a_while_after_a_stop() {
+    let _installed = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    modelway_digits::train(Variant::Centroid, folder.path()).unwrap();
+    let options = options(folder.path());
+    let engine = Engine::start(Model::load(folder.path(), "digits").unwrap(), &options).unwrap();
+    let listener = tokio::net::TcpListener::bind(options.listen).await.unwrap();
+    let url = format!("http://{}/v2/health/ready", listener.local_addr().unwrap());
+    let stop = tokio_util::sync::CancellationToken::new();
+    let serving = tokio::spawn(modelway_runtime::serve(listener, engine, stop.clone(), Duration::from_secs(2)));
+    stop.cancel();
+    // A router that has not heard of the stop yet: a connection of its own.
+    let ask = || async { reqwest::Client::new().get(&url).send().await.map(|answer| answer.status().as_u16()) };
+    assert_eq!(ask().await.unwrap(), 200);
+    serving.await.unwrap().unwrap();
+    assert!(ask().await.is_err(), "the port is closed in the end");
+}

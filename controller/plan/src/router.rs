@@ -1,5 +1,7 @@
 //! The router of an Inference: its Deployment, entry Service and key Secret.
 
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use modelway_api::{inference::InferenceSpec, labels, names};
 use serde_json::{Map, Value, json};
@@ -22,6 +24,8 @@ const ADMIN_PORT: i64 = 9090;
 const KEY_FOLDER: &str = "/etc/modelway/route-key";
 /// Key of the Secret's only entry.
 const KEY_ENTRY: &str = "key";
+/// Routers that are not ready for so long may miss their key.
+const MISSED_AFTER: Duration = Duration::from_secs(30);
 /// Time to drain: accept 5 s more, then let the running requests end.
 const GRACE_SECONDS: i64 = 60;
 
@@ -38,15 +42,12 @@ impl<'a> Observed<'a> {
     pub fn new(cx: &Context<'a>, inference: &'a Value) -> Self {
         let (name, namespace) = (read::name(inference), read::text(inference, "/metadata/namespace"));
         let own = |live: Option<&'a Value>| live.filter(|live| read::is_controlled_by(live, read::uid(inference)));
-        let pods = cx.world.list(Kind::Pod, namespace).filter(|pod| {
-            read::label(pod, labels::INFERENCE_NAME) == Some(name)
-                && read::label(pod, labels::APP_COMPONENT) == Some(labels::component::ROUTER)
-        });
         let deployment = own(cx.world.get(Kind::Deployment, namespace, &names::router(name)));
         Self {
             deployment,
             entry: own(cx.world.get(Kind::Service, namespace, name)),
-            problem: pods::problem(pods).or_else(|| deployment.and_then(pods::deployment_problem)),
+            problem: pods::problem(router_pods(cx, inference))
+                .or_else(|| deployment.and_then(pods::deployment_problem)),
         }
     }
 
@@ -91,14 +92,20 @@ fn replicas(cx: &Context, spec: &InferenceSpec) -> i32 {
 
 /// The key of the assignment hash: made once, never written again, because a new key would move every user.
 ///
-/// Secrets are never read, so whether the key is there is not known. It is there once routers run; until then each
-/// plan creates it, and an existing one stays as it is.
+/// Secrets are never read, so whether the key is there is not known. It was made before the routers' Deployment was; if
+/// somebody deleted it, new routers cannot start, and after a while it is made again. One that is there stays as it is.
 fn ensure_key(cx: &Context, plan: &mut Plan, inference: &Value) {
     let name = read::name(inference);
     let namespace = read::text(inference, "/metadata/namespace");
     let deployment = cx.world.get(Kind::Deployment, namespace, &names::router(name));
-    if deployment.is_some_and(|live| read::is_controlled_by(live, read::uid(inference)) && all_run(live)) {
-        return;
+    if deployment.is_some_and(|live| read::is_controlled_by(live, read::uid(inference))) {
+        let waiting = router_pods(cx, inference).filter(|pod| !read::condition_holds(pod, "Ready"));
+        let since = waiting.filter_map(|pod| read::time(pod, "/metadata/creationTimestamp")).min();
+        let Some(since) = since else { return };
+        if let Some(left) = cx.left(since, MISSED_AFTER) {
+            plan.look_again(left);
+            return;
+        }
     }
     let labels = common_labels(name, labels::component::ROUTER);
     let mut secret = manifest(Kind::Secret, &names::route_key(name), inference, labels);
@@ -107,11 +114,12 @@ fn ensure_key(cx: &Context, plan: &mut Plan, inference: &Value) {
     plan.push(Action::Create(secret));
 }
 
-/// Whether every pod of a Deployment is of its newest template and ready.
-fn all_run(deployment: &Value) -> bool {
-    let wanted = read::number(deployment, "/spec/replicas");
-    read::number(deployment, "/status/updatedReplicas") == wanted
-        && read::number(deployment, "/status/readyReplicas") == wanted
+fn router_pods<'a>(cx: &Context<'a>, inference: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let (name, namespace) = (read::name(inference), read::text(inference, "/metadata/namespace"));
+    cx.world.list(Kind::Pod, namespace).filter(move |pod| {
+        read::label(pod, labels::INFERENCE_NAME) == Some(name)
+            && read::label(pod, labels::APP_COMPONENT) == Some(labels::component::ROUTER)
+    })
 }
 
 fn service_account(inference: &Value) -> Value {

@@ -76,15 +76,17 @@ async fn what_nodes_say_shows_with_its_reason() {
     .await;
 }
 
-/// The chain ends at the pod that was killed for memory.
+/// The chain ends at the pod that no node takes.
 async fn explained(installed: &super::installed::Installed) -> anyhow::Result<()> {
     let mut command = std::process::Command::new(crate::harness::MODELWAY);
-    command.args(["explain", "inference", "oom", "-n", "reasons", "--kubeconfig"]).arg(installed.cluster.kubeconfig());
+    command
+        .args(["explain", "inference", "nowhere", "-n", "reasons", "--kubeconfig"])
+        .arg(installed.cluster.kubeconfig());
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let cause = text.lines().find(|line| line.starts_with("Cause: ")).with_context(|| text.clone())?;
-    ensure!(cause.contains("Pod oom-p-") && cause.contains("OOMKilled"), "{text}");
+    ensure!(cause.contains("Pod nowhere-p-") && cause.contains("Unschedulable"), "{text}");
     Ok(())
 }
 

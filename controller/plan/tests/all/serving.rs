@@ -297,7 +297,7 @@ fn several_pods_have_a_budget_and_a_single_one_has_none() {
 }
 
 #[test]
-fn a_key_is_made_until_routers_run_and_never_after() {
+fn a_key_is_made_once_and_again_when_routers_miss_it() {
     let mut simulation = serving();
     let key = Key::new(Kind::Inference, NAMESPACE, "digits");
     let makes_key = |simulation: &Simulation| {
@@ -307,7 +307,14 @@ fn a_key_is_made_until_routers_run_and_never_after() {
             .any(|action| matches!(action, modelway_plan::Action::Create(object) if object["kind"] == "Secret"))
     };
     assert!(!makes_key(&simulation));
-    simulation.edit(Kind::Deployment, "digits-router", |router| router["status"]["readyReplicas"] = 0.into());
+    simulation.put(
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "digits-router-a", "namespace": NAMESPACE,
+        "creationTimestamp": simulation.now.to_string(),
+        "labels": {"kubedl.io/inference-name": "digits", "app.kubernetes.io/component": "router"}},
+        "status": {"phase": "Pending"}}),
+    );
+    assert!(!makes_key(&simulation), "it may be on its way");
+    simulation.pass(Duration::from_secs(31));
     assert!(makes_key(&simulation), "somebody may have deleted it");
 }
 
