@@ -27,6 +27,8 @@ use crate::view::View;
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// Watches without a limit of their own end, as in Kubernetes, within the hour.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
+/// Events that wait are sent together up to about this many bytes.
+const PIECE: usize = 32 * 1024;
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// What a watch shows and how.
@@ -112,27 +114,28 @@ fn lines(
         }
         let mut bookmark_timer = interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
         bookmark_timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // Made once: a timer and a waiter for each event would cost as much as the event.
+        let mut ended = std::pin::pin!(sleep_until(deadline));
+        let mut shut_down = std::pin::pin!(core.shutdown.cancelled());
         loop {
             tokio::select! {
-                () = core.shutdown.cancelled() => return,
-                () = sleep_until(deadline) => return,
+                () = &mut shut_down => return,
+                () = &mut ended => return,
                 event = subscription.recv() => {
                     // Ends when this watch fell behind; the client resumes from what it has seen.
                     let Some(event) = event else { return };
-                    if event.object.revision > after
-                        && let Some((kind, object)) = scope.transform(&event)
-                    {
-                        yield scope.line(kind, &object);
+                    let lines = scope.lines(event, &mut subscription, after);
+                    if !lines.is_empty() {
+                        yield lines;
                     }
                 }
                 _ = bookmark_timer.tick(), if bookmarks => {
                     // Everything up to this revision is already in the queue.
                     let revision = core.store.revision();
                     while let Ok(event) = subscription.try_recv() {
-                        if event.object.revision > after
-                            && let Some((kind, object)) = scope.transform(&event)
-                        {
-                            yield scope.line(kind, &object);
+                        let lines = scope.lines(event, &mut subscription, after);
+                        if !lines.is_empty() {
+                            yield lines;
                         }
                     }
                     yield scope.bookmark(revision.max(after), false);
@@ -169,6 +172,27 @@ impl Scope {
             (Some(_), true) => Some(("MODIFIED", event.object.clone())),
             (Some(_), false) if event.kind == EventKind::Deleted => Some(("DELETED", event.object.clone())),
             (Some(previous), false) => Some(("DELETED", at_revision(previous, event.object.revision))),
+        }
+    }
+
+    /// The event and those that wait behind it, up to a bound, as one piece: a watch that lags catches up with fewer
+    /// writes. What it shows begins after `after`.
+    fn lines(&mut self, first: Arc<Event>, waiting: &mut Subscription, after: u64) -> Bytes {
+        let (mut lines, mut length) = (Vec::new(), 0);
+        let mut next = Some(first);
+        while let Some(event) = next {
+            if event.object.revision > after
+                && let Some((kind, object)) = self.transform(&event)
+            {
+                let line = self.line(kind, &object);
+                length += line.len();
+                lines.push(line);
+            }
+            next = if length < PIECE { waiting.try_recv().ok() } else { None };
+        }
+        match lines.len() {
+            0 | 1 => lines.pop().unwrap_or_default(),
+            _ => lines.concat().into(),
         }
     }
 

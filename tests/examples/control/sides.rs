@@ -82,8 +82,12 @@ fn servers_of(cluster: &Cluster) -> anyhow::Result<Vec<u32>> {
     for entry in std::fs::read_dir("/proc")?.flatten() {
         let Ok(process) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(&state) && (line.contains("kube etcd ") || line.contains("kube apiserver ")) {
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let mut words = line.split('\0');
+        // Not the shells that keep them running, whose arguments are the same and more.
+        let is_server = words.next().is_some_and(|program| program.ends_with("/kube"))
+            && words.next().is_some_and(|name| name == "etcd" || name == "apiserver");
+        if is_server && line.contains(&state) {
             found.push(process);
         }
     }

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
+use modelway_api::Inference;
 use modelway_tests::cluster::Registry;
+use modelway_tests::flows::condition;
 
 use super::installed::installed;
 use super::scene::{endpoint, inference, job, load, no_request_failed, play, published};
@@ -38,6 +40,36 @@ async fn a_private_registry_feeds_image_volumes_and_pulling_pods() {
                 anyhow::ensure!(has_puller == pulls, "predictor {predictor} pulls: {has_puller}");
             }
         }
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_image_that_was_deleted_is_named_and_old_pods_go_on() {
+    let Some(installed) = installed().await else { return };
+    let _others = installed.together().await;
+    play(installed, "deleted", async |installed, flow| {
+        flow.apply(&job("first", "centroid")).await?;
+        flow.apply(&job("second", "wide")).await?;
+        flow.apply(&inference(&["{name: only, model: {name: digits, job: first}}"])).await?;
+        let endpoint = endpoint(flow).await?;
+        let image = published(flow, "second").await?.status.and_then(|status| status.image).unwrap_or_default();
+        let (name, digest) = image.split_once('@').unwrap_or_default();
+        let registry = installed.cluster.registry()?.host;
+        let name = name.trim_start_matches(&registry);
+        let url = format!("http://{registry}/v2{name}/manifests/{digest}");
+        let answer = reqwest::Client::builder().no_proxy().build()?.delete(url).send().await?;
+        anyhow::ensure!(answer.status().is_success(), "the registry keeps the image: {}", answer.status());
+        let users = load(&endpoint);
+        flow.apply(&inference(&["{name: only, model: {name: digits, job: second}}"])).await?;
+        let told = |inference: &Inference| {
+            condition(inference, "Ready").is_some_and(|(_, reason, _)| reason == "ImagePullBackOff")
+        };
+        let inference = flow.until("digits", told).await?;
+        let (.., message) = condition(&inference, "Ready").unwrap_or_default();
+        anyhow::ensure!(message.contains(digest), "{message}");
+        no_request_failed(users).await?;
         Ok(())
     })
     .await;
