@@ -14,22 +14,31 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         let annotations = crd.metadata.annotations.get_or_insert_default();
         annotations.insert("helm.sh/resource-policy".to_owned(), "keep".to_owned());
         for version in &mut crd.spec.versions {
-            version.schema.iter_mut().filter_map(|schema| schema.open_api_v3_schema.as_mut()).for_each(drop_nulls);
+            version.schema.iter_mut().filter_map(|schema| schema.open_api_v3_schema.as_mut()).for_each(adapt);
         }
     }
     crds
 }
 
+/// What a derived schema says and Kubernetes does not.
+///
 /// Null means absent: the server drops nulls of fields that are not nullable. Kept, they would be no value of an
-/// enumeration, and present to `has()` in rules.
-fn drop_nulls(schema: &mut JSONSchemaProps) {
+/// enumeration, and present to `has()` in rules. Formats without a sign are unknown there: each would be a warning to
+/// whoever installs the definitions.
+fn adapt(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
-    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(drop_nulls);
+    if let Some(bits) = schema.format.as_deref().and_then(|format| format.strip_prefix("uint")) {
+        if bits == "32" && schema.maximum.is_none() {
+            schema.maximum = Some(f64::from(u32::MAX));
+        }
+        schema.format = Some("int64".to_owned());
+    }
+    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(adapt);
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        drop_nulls(items);
+        adapt(items);
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
-        drop_nulls(values);
+        adapt(values);
     }
 }
 
@@ -80,6 +89,16 @@ mod tests {
             unbounded("spec", &schema["openAPIV3Schema"]["properties"]["spec"], &mut found);
             unbounded("status", &schema["openAPIV3Schema"]["properties"]["status"], &mut found);
             assert!(found.is_empty(), "{}: {found:?}", crd.spec.names.kind);
+        }
+    }
+
+    #[test]
+    fn formats_are_those_that_kubernetes_knows() {
+        let known = ["int32", "int64", "float", "double", "date-time", "duration"];
+        for (name, text) in crd_yaml() {
+            let formats = text.lines().filter_map(|line| line.trim().strip_prefix("format: "));
+            let unknown: Vec<&str> = formats.filter(|format| !known.contains(format)).collect();
+            assert!(unknown.is_empty(), "{name}: {unknown:?}");
         }
     }
 
