@@ -306,7 +306,8 @@ fn pod(object: &Value) -> Link {
         Some(problem) => {
             let prefix = format!("pod {name}: ");
             let text = problem.message.strip_prefix(&prefix).unwrap_or(&problem.message).to_owned();
-            let reason = problem.reason.map_or_else(String::new, |reason| format!("{reason}: "));
+            let named = problem.reason.filter(|reason| !text.starts_with(reason.as_str()));
+            let reason = named.map_or_else(String::new, |reason| format!("{reason}: "));
             let advice = problem.reason.map_or("", refusal::advice);
             link(State::Bad, format!("{reason}{text}{advice}"))
         }

@@ -61,7 +61,9 @@ fn container_problem(status: &Value) -> Option<Problem> {
     let name = read::name_of(status);
     let last = [&status["state"]["terminated"], &status["lastState"]["terminated"]]
         .into_iter()
-        .find(|end| read::number(end, "/exitCode") != 0 || end["signal"].is_number());
+        .find(|end| read::number(end, "/exitCode") != 0 || end["signal"].is_number())
+        // The machine was switched off, so to speak: it starts again.
+        .filter(|end| end["reason"] != "PlatformEnded");
     let Some(end) = last else { return waiting_problem(name, status) };
     let said = read::text(end, "/message").trim();
     let (reason, code) = (read::text(end, "/reason"), read::number(end, "/exitCode"));
@@ -170,6 +172,13 @@ mod tests {
         let problem = problem([&pod].into_iter()).unwrap();
         let problem = problem.message;
         assert!(problem.contains("waits: ContainerCreating: volume \"x\": configmap \"c\" not found"), "{problem}");
+    }
+
+    #[test]
+    fn a_container_that_ended_with_its_platform_starts_again_without_a_problem() {
+        let pod = json!({"metadata": {"name": "p"}, "status": {"containerStatuses": [{"name": "server", "restartCount": 1,
+            "state": {"running": {}}, "lastState": {"terminated": {"exitCode": 137, "reason": "PlatformEnded"}}}]}});
+        assert_eq!(problem([&pod].into_iter()), None);
     }
 
     #[test]
