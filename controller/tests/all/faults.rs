@@ -37,6 +37,8 @@ impl Seen {
 /// What goes wrong, how often, of 100 requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Storm {
+    /// 401: the token has expired.
+    pub expired: u32,
     /// 429 with Retry-After.
     pub busy: u32,
     /// 500.
@@ -52,8 +54,15 @@ pub struct Storm {
 }
 
 impl Storm {
-    pub const HEAVY: Self =
-        Self { busy: 4, broken: 4, conflict: 4, lost: 4, dropped: 4, cut_after: Some(Duration::from_millis(400)) };
+    pub const HEAVY: Self = Self {
+        expired: 0,
+        busy: 4,
+        broken: 4,
+        conflict: 4,
+        lost: 4,
+        dropped: 4,
+        cut_after: Some(Duration::from_millis(400)),
+    };
 }
 
 /// The plan and the memory, shared by the clients of one server.
@@ -218,6 +227,9 @@ impl Inner {
             before += percent;
             (before - percent..before).contains(&roll)
         };
+        if hits(storm.expired) {
+            return Fate::Answer(status(401, "Unauthorized", "Unauthorized"));
+        }
         if hits(storm.busy) {
             let mut status = status(429, "TooManyRequests", "the server is busy");
             status["details"] = json!({"retryAfterSeconds": 1});

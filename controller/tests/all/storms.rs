@@ -80,6 +80,26 @@ async fn a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_expired_stops_nothing_for_good() {
+    let platform = Platform::with_kinds().await;
+    let faults = Faults::new(5);
+    let controller = Running::start(options(faults.client(&platform.client, "controller")));
+    platform.publish("train-0", 'a').await;
+    platform.train("train-1").await;
+    // Watches end and are refused too, until the client reads a new token.
+    faults.storm(Storm { expired: 100, cut_after: Some(Duration::from_millis(100)), ..Storm::default() });
+    faults.forget();
+    platform.end("train-1", true, "").await;
+    let asked = || async { (faults.seen().len() >= 4).then_some(()) };
+    platform.eventually("requests that are refused", asked).await;
+    faults.storm(Storm::default());
+    platform.finish_build('b').await;
+    let versions = platform.list(Kind::ModelVersion).await;
+    assert_eq!(versions.len(), 2, "{versions:?}");
+    controller.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_that_fell_behind_the_servers_history_lists_again() {
     let platform = Platform::with_short_history(20).await;
     let faults = Faults::new(5);
