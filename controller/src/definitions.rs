@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::StreamExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
@@ -87,13 +88,7 @@ fn name(kind: Kind) -> String {
 }
 
 fn resource() -> ApiResource {
-    ApiResource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "apiextensions.k8s.io/v1".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-    }
+    ApiResource::erase::<CustomResourceDefinition>(&())
 }
 
 /// Fields of the kind as this release has it.

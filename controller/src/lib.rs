@@ -26,6 +26,7 @@ mod trim;
 
 pub use capabilities::image_volumes;
 pub use election::LeaderElection;
+pub use informer::resource;
 pub use lease::Timing;
 pub use modelway_plan::Settings;
 pub use run::{ControllerError, ControllerOptions, run};

@@ -26,13 +26,18 @@ fn options(model: &Path) -> RuntimeOptions {
     }
 }
 
-async fn start() -> Server {
+/// A loaded model, and a free port for it.
+async fn engine() -> (Engine, tokio::net::TcpListener) {
     let _installed = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
     modelway_digits::train(Variant::Centroid, folder.path()).unwrap();
     let options = options(folder.path());
     let engine = Engine::start(Model::load(folder.path(), "digits").unwrap(), &options).unwrap();
-    let listener = tokio::net::TcpListener::bind(options.listen).await.unwrap();
+    (engine, tokio::net::TcpListener::bind(options.listen).await.unwrap())
+}
+
+async fn start() -> Server {
+    let (engine, listener) = engine().await;
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, modelway_runtime::router(engine)).await });
     Server { url, client: reqwest::Client::new() }
@@ -128,12 +133,7 @@ fn a_folder_without_a_model_or_a_broken_file_is_refused() {
 
 #[tokio::test]
 async fn connections_are_taken_for_a_while_after_a_stop() {
-    let _installed = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempfile::tempdir().unwrap();
-    modelway_digits::train(Variant::Centroid, folder.path()).unwrap();
-    let options = options(folder.path());
-    let engine = Engine::start(Model::load(folder.path(), "digits").unwrap(), &options).unwrap();
-    let listener = tokio::net::TcpListener::bind(options.listen).await.unwrap();
+    let (engine, listener) = engine().await;
     let url = format!("http://{}/v2/health/ready", listener.local_addr().unwrap());
     let stop = tokio_util::sync::CancellationToken::new();
     let serving = tokio::spawn(modelway_runtime::serve(listener, engine, stop.clone(), Duration::from_secs(2)));

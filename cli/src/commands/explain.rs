@@ -23,14 +23,7 @@ pub async fn run(arguments: &ExplainArguments) -> anyhow::Result<()> {
     let kind = kind(&target.client, &arguments.kind).await?;
     let mut world = World::default();
     for part in PARTS {
-        let (group, version, name, plural) = part.names();
-        let resource = ApiResource {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            api_version: part.api_version(),
-            kind: name.to_owned(),
-            plural: plural.to_owned(),
-        };
+        let resource = modelway_controller::resource(part);
         for object in list(&target.client, &target.namespace, &resource, part == kind).await? {
             world.insert(object);
         }

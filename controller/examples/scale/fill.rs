@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
 };
+use modelway_controller::resource;
 use modelway_plan::{Kind, json as read};
 use serde_json::{Value, json};
 
@@ -35,17 +37,6 @@ impl Plan {
     }
 }
 
-fn resource(kind: Kind) -> ApiResource {
-    let (group, version, name, plural) = kind.names();
-    ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version: kind.api_version(),
-        kind: name.to_owned(),
-        plural: plural.to_owned(),
-    }
-}
-
 fn all(client: &Client, kind: Kind) -> Api<DynamicObject> {
     Api::all_with(client.clone(), &resource(kind))
 }
@@ -62,13 +53,7 @@ async fn apply(client: &Client, object: &Value) -> kube::Result<()> {
 }
 
 fn definition() -> ApiResource {
-    ApiResource {
-        group: "apiextensions.k8s.io".to_owned(),
-        version: "v1".to_owned(),
-        api_version: "apiextensions.k8s.io/v1".to_owned(),
-        kind: "CustomResourceDefinition".to_owned(),
-        plural: "customresourcedefinitions".to_owned(),
-    }
+    ApiResource::erase::<CustomResourceDefinition>(&())
 }
 
 /// Installs our definitions and waits until they are served.
