@@ -1,7 +1,7 @@
 //! Pods really run: images, volumes, Services, DNS, a drain, and the end of it all.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Api, ListParams};
@@ -80,13 +80,29 @@ async fn services_are_reached_by_address_and_name(cluster: &Cluster) {
     let services: Api<Service> = Api::namespaced(cluster.client().await.unwrap(), "default");
     let address = services.get("web").await.unwrap().spec.unwrap().cluster_ip.unwrap();
     let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build().unwrap();
-    let answer = http.get(format!("http://{address}/")).send().await.unwrap().text().await.unwrap();
+    // A rollout waits for pods; the proxy learns of the Service and its endpoints in its own time.
+    let end = Instant::now() + Duration::from_mins(1);
+    let answer = until_answered(end, async || {
+        let answer = http.get(format!("http://{address}/")).send().await.map_err(|error| format!("{error:?}"))?;
+        answer.text().await.map_err(|error| error.to_string())
+    });
+    let answer = answer.await;
     assert!(answer.starts_with("web-"), "{answer}");
 
     let name = "http://web.default.svc.cluster.local/";
     let inside = ["exec", "deployment/web", "--", "timeout", "5", "wget", "-qO-", name];
-    let answer = cluster.kubectl_ok(&inside).await.unwrap();
+    let answer = until_answered(end, async || cluster.kubectl_ok(&inside).await.map_err(|error| error.to_string())).await;
     assert!(answer.starts_with("web-"), "{answer}");
+}
+
+async fn until_answered(end: Instant, ask: impl AsyncFn() -> Result<String, String>) -> String {
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < end, "no answer: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 async fn a_drain_moves_pods(cluster: &Cluster) {
