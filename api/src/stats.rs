@@ -24,22 +24,32 @@ pub struct RouterStats {
 }
 
 /// Totals of one arm since the router's start; gauges are marked.
+///
+/// A document that would be too long goes without `latency_buckets`, then also without `endpoints`, then also without
+/// `errors`; everything else is in every event.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct ArmStats {
     /// Requests assigned to the arm, whatever came of them (intention to treat).
     pub requests: u64,
-    /// Gauge: requests with an endpoint now.
+    /// Gauge: requests with an endpoint of the arm now, whichever arm they were assigned to.
     pub in_flight: u64,
-    /// Gauge: requests held now.
+    /// Gauge: requests held for the arm now; none of them is in flight.
     pub held: u64,
+    /// Integral over time of `in_flight + held`, in request-microseconds: the difference of two events divided by the
+    /// time between them is the average concurrency, exact however short the requests were.
+    pub busy_us: u64,
+    /// Gauge: how many endpoints the router has admitted.
+    pub admitted: u32,
     /// By class: `connect`, `timeout`, `status_5xx`, `no_endpoint`, `reset`, `failover`.
     pub errors: BTreeMap<String, u64>,
     /// Sum of latencies in microseconds, whole responses.
     pub latency_us_sum: u64,
     /// Cumulative counts at the bounds of [`LATENCY_BOUNDS_MS`], then the total.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency_buckets: Vec<u64>,
     /// Gauge: `ip:port` that the router has admitted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The admin port: health, metrics, configuration, stats.
+//! The admin port: health, metrics, configuration, waiting requests, stats.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ConfigReport;
+use crate::held::{self, HeldReport};
 use crate::server::Shared;
 use crate::stats;
 
@@ -26,6 +27,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, token: Cancellati
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/config", get(config))
+        .route("/debug/held", get(debug_held))
         .route("/stats/stream", get(stats_stream))
         .with_state(shared);
     tokio::select! {
@@ -53,6 +55,10 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
 
 async fn config(State(shared): State<Arc<Shared>>) -> Json<ConfigReport> {
     Json(shared.routes.report(shared.draining.load(Relaxed)))
+}
+
+async fn debug_held(State(shared): State<Arc<Shared>>) -> Json<HeldReport> {
+    Json(held::report(&shared))
 }
 
 async fn stats_stream(State(shared): State<Arc<Shared>>) -> Response {

@@ -7,6 +7,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use modelway_route::arm::Refusal;
+use modelway_route::table::Hold;
 
 use crate::body::{ResponseBody, UploadFailure};
 
@@ -38,18 +39,49 @@ impl Problem {
         Self::new(StatusCode::GATEWAY_TIMEOUT, format!("{which} timeout: {on} did not answer within {milliseconds} ms"))
     }
 
-    /// No arm can answer.
-    pub fn refused(refusal: Refusal, arm: &str) -> Self {
+    /// No arm can answer a request that has waited this long.
+    pub fn refused(refusal: Refusal, arm: &str, waited: Duration) -> Self {
+        let waited = waited.as_secs_f64();
         match refusal {
             Refusal::NoWeight => Self::unavailable("every predictor has weight 0; give one a weight", "10"),
-            Refusal::HoldExpired => {
-                Self::unavailable(format!("predictor `{arm}` is starting and was not ready in time"), "5")
-            }
+            Refusal::HoldExpired => Self::unavailable(
+                format!("predictor `{arm}` is not ready; the request waited {waited:.1} s for it, as long as it may"),
+                "5",
+            ),
+            Refusal::TurnExpired => Self::unavailable(
+                format!(
+                    "predictor `{arm}` is busy with requests that came before; this one waited {waited:.1} s, as long \
+                     as it may"
+                ),
+                "5",
+            ),
             Refusal::NoEndpoint => Self::unavailable(
-                format!("predictor `{arm}` has no ready endpoint, and no other predictor can take its requests"),
+                format!(
+                    "predictor `{arm}` has no ready endpoint, and no other predictor can take its requests; the \
+                     request waited {waited:.1} s"
+                ),
                 "5",
             ),
         }
+    }
+
+    /// There is no place to wait for an arm.
+    pub fn hold_full(arm: &str, limits: Hold) -> Self {
+        let Hold { max_requests, max_bytes, .. } = limits;
+        let error = format!(
+            "predictor `{arm}` cannot take the request yet, and too many wait already (at most {max_requests} requests \
+             with {max_bytes} bytes)"
+        );
+        Self::unavailable(error, "1")
+    }
+
+    /// The router ends, and the arm has not become ready.
+    pub fn ending(arm: &str, waited: Duration) -> Self {
+        let waited = waited.as_secs_f64();
+        let error = format!(
+            "this router is going away; predictor `{arm}` did not become ready in the {waited:.1} s before that"
+        );
+        Self::unavailable(error, "1")
     }
 
     /// The client did not deliver its body.

@@ -53,7 +53,7 @@ impl Attempt<'_> {
                 Err(problem) => return Err(Failed { failure: Failure::Connect, problem, request: Some(request) }),
             },
         };
-        let spare = self.spare(&request, connection.reused);
+        let spare = self.spare(&request);
         match self.response_head(&mut connection, request).await {
             Ok(response) => Ok((response, connection.sender)),
             Err(mut failed) => {
@@ -75,9 +75,8 @@ impl Attempt<'_> {
     }
 
     /// A copy for a second attempt, made only where one may follow.
-    fn spare(&self, request: &Request<RequestBody>, reused: bool) -> Option<Request<RequestBody>> {
-        let repeatable = self.repeatable.idempotent || (self.repeatable.inference && reused);
-        if !repeatable {
+    fn spare(&self, request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+        if !self.repeatable.idempotent && !self.repeatable.inference {
             return None;
         }
         let mut copy = Request::new(request.body().replay()?);

@@ -7,12 +7,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures::FutureExt;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use thiserror::Error;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
+
+use crate::keep_alive::Patient;
 
 /// Why a request's body did not arrive.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
@@ -96,6 +99,12 @@ impl RequestBody {
         let idle = IdleTimer::new(limits.idle);
         let streamed = Streamed { incoming, seen: 0, limits, idle, upload: upload.clone() };
         (Self::Streamed(Box::new(streamed)), upload)
+    }
+
+    /// The bytes of a kept body.
+    pub fn kept(&self) -> Option<Bytes> {
+        let Self::Kept(body) = self else { return None };
+        body.clone().frame().now_or_never()??.ok()?.into_data().ok()
     }
 
     /// A second copy of a kept body.
@@ -225,6 +234,8 @@ pub enum ResponseBody {
     Own(Full<Bytes>),
     /// An endpoint's.
     Forwarded(Box<Forwarded>),
+    /// Starts before the answer is there.
+    Patient(Box<Patient>),
 }
 
 /// An endpoint's body on its way to the client.
@@ -298,6 +309,7 @@ impl Body for ResponseBody {
         match self.get_mut() {
             Self::Own(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
             Self::Forwarded(body) => body.poll(context),
+            Self::Patient(body) => body.poll(context),
         }
     }
 
@@ -305,6 +317,7 @@ impl Body for ResponseBody {
         match self {
             Self::Own(body) => body.is_end_stream(),
             Self::Forwarded(body) => body.incoming.is_end_stream(),
+            Self::Patient(body) => body.is_end_stream(),
         }
     }
 
@@ -312,6 +325,7 @@ impl Body for ResponseBody {
         match self {
             Self::Own(body) => body.size_hint(),
             Self::Forwarded(body) => body.incoming.size_hint(),
+            Self::Patient(_) => SizeHint::default(),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Requests that were refused everywhere wait a little for an endpoint to come back.
+//! Requests that were refused by every endpoint of the routes wait a little for one to come back.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use modelway_route::ArmIndex;
 use modelway_route::arm::ACTIVE_HOLD;
 use tokio::time::{Instant, timeout};
 
-use crate::hold::Held;
+use crate::hold::Place;
+use crate::meter::ArmMeter;
 use crate::routes::Routes;
 use crate::server::Shared;
 
@@ -20,13 +20,12 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(400);
 pub struct Comeback {
     since: Option<Instant>,
     pause: Duration,
-    held: Option<Held>,
 }
 
 impl Comeback {
     /// Has not waited.
     pub fn new() -> Self {
-        Self { since: None, pause: FIRST_PAUSE, held: None }
+        Self { since: None, pause: FIRST_PAUSE }
     }
 
     /// Whether the request has waited before.
@@ -34,29 +33,18 @@ impl Comeback {
         self.since.is_some()
     }
 
-    /// Waits for other routes or a short while; `false` when there is no time or place left.
-    pub async fn wait(&mut self, shared: &Shared, routes: &Routes, arm: ArmIndex, bytes: u64) -> bool {
-        let (limits, meter) = (routes.table.hold, &routes.arms[arm.get()].meter);
+    /// Waits for other routes or a short while, then hands over the place that the request had meanwhile; none when
+    /// there is no time or place left.
+    pub async fn wait(&mut self, shared: &Shared, routes: &Routes, arm: &Arc<ArmMeter>, bytes: u64) -> Option<Place> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let left = ACTIVE_HOLD.min(limits.max_age).saturating_sub(since.elapsed());
-        if self.held.is_none() {
-            self.held = shared.hold.enter(bytes, limits, meter);
+        let left = ACTIVE_HOLD.min(routes.table.longest_hold()).saturating_sub(since.elapsed());
+        if left.is_zero() || shared.hold.closed.is_cancelled() {
+            return None;
         }
-        if left.is_zero() || self.held.is_none() {
-            return false;
-        }
+        let place = shared.hold.enter_aside(bytes, routes.table.hold, arm)?;
         let mut changes = shared.routes.changes();
         let _ = timeout(self.pause.min(left), changes.changed()).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        true
-    }
-}
-
-/// Takes the newest routes: the endpoint may have left the table in the meantime.
-pub fn follow(shared: &Shared, name: &str, routes: &mut Arc<Routes>, arm: &mut ArmIndex) {
-    if let Some(newer) = shared.routes.load()
-        && let Some(same) = newer.table.arm_named(name)
-    {
-        (*routes, *arm) = (newer, same);
+        Some(place)
     }
 }

@@ -17,6 +17,17 @@ use crate::framing_guard::FramingGuard;
 use crate::proxy::{self, Client};
 use crate::server::Shared;
 
+/// What is known of one client's connection.
+#[derive(Default)]
+pub struct ConnectionState {
+    /// Set when the connection leaves HTTP.
+    pub tunnelled: AtomicBool,
+    /// Set while it matters whether the client is still there although nothing is read from it.
+    pub watched: AtomicBool,
+    /// Set when it was found to have left while that mattered.
+    pub left: AtomicBool,
+}
+
 /// Serves requests until the client leaves. `close` ends it after the response in progress.
 pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, close: CancellationToken) {
     if stream.set_nodelay(true).is_err() {
@@ -24,9 +35,9 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, clo
         return;
     }
     let limits = shared.limits;
-    let client = Client { address: peer.ip(), tunnelled: Arc::new(AtomicBool::new(false)) };
+    let client = Client { address: peer.ip(), connection: Arc::default() };
     let rejected = shared.metrics.rejected.clone();
-    let guard = FramingGuard::new(stream, client.tunnelled.clone(), limits.header_read, rejected);
+    let guard = FramingGuard::new(stream, client.connection.clone(), limits.header_read, rejected);
     let kill = shared.connections.kill.clone();
     let service = service_fn(move |request| {
         let answer = proxy::handle(shared.clone(), client.clone(), request);

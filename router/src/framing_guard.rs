@@ -3,14 +3,31 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::FutureExt;
 use modelway_route::framing::{Framing, Position};
 use prometheus::IntCounter;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
+use tokio::net::TcpStream;
 use tokio::time::Sleep;
+
+use crate::connection::ConnectionState;
+
+/// A stream that knows whether the other side has ended it, also while bytes of it have not been read yet.
+pub trait Hangup {
+    /// Whether nothing new can come.
+    fn has_hung_up(&self) -> bool;
+}
+
+impl Hangup for TcpStream {
+    fn has_hung_up(&self) -> bool {
+        let ready = self.ready(Interest::READABLE).now_or_never();
+        ready.is_some_and(|ready| ready.is_ok_and(Ready::is_read_closed))
+    }
+}
 
 /// Refuses requests with ambiguous framing and clients that take forever over a request's head.
 ///
@@ -20,17 +37,17 @@ pub struct FramingGuard<S> {
     stream: S,
     framing: Framing,
     ended: bool,
-    tunnelled: Arc<AtomicBool>,
+    connection: Arc<ConnectionState>,
     head_limit: Duration,
     head_timer: Option<Pin<Box<Sleep>>>,
     rejected: IntCounter,
 }
 
 impl<S> FramingGuard<S> {
-    /// `tunnelled` is set when the connection leaves HTTP; `rejected` counts.
-    pub fn new(stream: S, tunnelled: Arc<AtomicBool>, head_limit: Duration, rejected: IntCounter) -> Self {
+    /// `rejected` counts.
+    pub fn new(stream: S, connection: Arc<ConnectionState>, head_limit: Duration, rejected: IntCounter) -> Self {
         let framing = Framing::default();
-        Self { stream, framing, ended: false, tunnelled, head_limit, head_timer: None, rejected }
+        Self { stream, framing, ended: false, connection, head_limit, head_timer: None, rejected }
     }
 
     fn check(&mut self, buffer: &mut ReadBuf<'_>, before: usize) {
@@ -62,7 +79,7 @@ impl<S> FramingGuard<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for FramingGuard<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.tunnelled.load(Relaxed) {
+        if this.connection.tunnelled.load(Relaxed) {
             return Pin::new(&mut this.stream).poll_read(context, buffer);
         }
         if this.ended {
@@ -84,13 +101,18 @@ impl<S: AsyncRead + Unpin> AsyncRead for FramingGuard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for FramingGuard<S> {
+impl<S: AsyncWrite + Hangup + Unpin> AsyncWrite for FramingGuard<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
 
+    /// The HTTP library flushes each time that it looks at the connection, also when it reads nothing from it.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+        let this = self.get_mut();
+        if this.connection.watched.load(Relaxed) && this.stream.has_hung_up() {
+            this.connection.left.store(true, Relaxed);
+        }
+        Pin::new(&mut this.stream).poll_flush(context)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

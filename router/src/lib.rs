@@ -3,8 +3,10 @@
 //! The way of a request is in [`proxy`]; the way of the configuration is source -> [`routes::RouteState`] -> one
 //! atomically swapped snapshot that each request loads once.
 
+mod activity;
 mod admin;
 mod answer;
+mod answered;
 mod attempt;
 mod body;
 mod clock;
@@ -12,9 +14,13 @@ mod comeback;
 mod config;
 mod connection;
 mod endpoint;
+mod forward;
 mod framing_guard;
 mod headers;
+mod held;
 mod hold;
+mod keep_alive;
+mod lane;
 mod listener;
 mod meter;
 mod options;
@@ -27,6 +33,7 @@ mod stats;
 mod tunnel;
 mod upstream;
 mod view;
+mod wait;
 
 pub use config::{ConfigReport, Refused};
 pub use modelway_route::RouteKey;

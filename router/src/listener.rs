@@ -18,6 +18,9 @@ use crate::server::Shared;
 /// After an error of the operating system (no more descriptors) there is no use in asking again at once.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Before the deadline: enough to answer every request that is held.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Accepts clients and keeps track of their connections.
 pub struct Acceptor {
     listener: TcpListener,
@@ -47,11 +50,17 @@ impl Acceptor {
     }
 
     async fn finish(self, deadline: Duration) {
-        let Self { listener, tasks, close, .. } = self;
+        let Self { listener, tasks, close, shared, .. } = self;
         drop(listener);
         close.cancel();
         tasks.close();
-        if tokio::time::timeout(deadline, tasks.wait()).await.is_err() {
+        // Whoever still waits for an arm is told so while there is time to tell.
+        let telling = LAST_WORDS.min(deadline / 2);
+        if tokio::time::timeout(deadline.saturating_sub(telling), tasks.wait()).await.is_ok() {
+            return;
+        }
+        shared.hold.closed.cancel();
+        if tokio::time::timeout(telling, tasks.wait()).await.is_err() {
             tracing::warn!(connections = tasks.len(), "deadline passed with requests in flight");
         }
     }

@@ -1,6 +1,6 @@
 //! What is counted, with every handle found when the configuration is built and none on the way of a request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
 };
+
+use crate::lane::Lane;
 
 /// Error classes of the stats document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,6 +43,35 @@ impl ErrorClass {
     ];
 }
 
+/// What became of a request that had to wait for an arm.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HoldOutcome {
+    /// It went to its arm.
+    Released,
+    /// Its time was over, or the router's.
+    Expired,
+    /// There was no place for it.
+    Full,
+    /// The client left.
+    ClientGone,
+    /// It went to another arm.
+    FailedOver,
+    /// Its arm cannot answer, nor can another.
+    Refused,
+}
+
+impl HoldOutcome {
+    /// All outcomes with their names, in the order of the counters.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Released, "released"),
+        (Self::Expired, "expired"),
+        (Self::Full, "full"),
+        (Self::ClientGone, "client_gone"),
+        (Self::FailedOver, "failed_over"),
+        (Self::Refused, "refused"),
+    ];
+}
+
 /// Values of the label `code_class`; the last one stands for clients that left before a status.
 const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "canceled"];
 
@@ -48,10 +79,8 @@ const CODE_CLASSES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "canceled"];
 pub struct ArmMeter {
     /// Requests assigned to the arm.
     pub requests: AtomicU64,
-    /// Requests with one of its endpoints now.
-    pub in_flight: AtomicU64,
-    /// Requests held for it now.
-    pub held: AtomicU64,
+    /// Requests in flight and held now.
+    pub lane: Lane,
     /// By [`ErrorClass`].
     pub errors: [AtomicU64; ErrorClass::ALL.len()],
     /// Sum of latencies in microseconds.
@@ -62,12 +91,18 @@ pub struct ArmMeter {
     duration: Histogram,
     in_flight_gauge: IntGauge,
     held_gauge: IntGauge,
+    hold_outcomes: [IntCounter; HoldOutcome::ALL.len()],
 }
 
 impl ArmMeter {
     /// Counts an error of the arm.
     pub fn error(&self, class: ErrorClass) {
         self.errors[class as usize].fetch_add(1, Relaxed);
+    }
+
+    /// Counts what became of a request that had to wait.
+    pub fn hold_ended(&self, outcome: HoldOutcome) {
+        self.hold_outcomes[outcome as usize].inc();
     }
 
     /// Counts the end of a request; no status = the client left before one.
@@ -100,6 +135,7 @@ pub struct Metrics {
     duration: HistogramVec,
     in_flight: IntGaugeVec,
     held: IntGaugeVec,
+    hold_outcomes: IntCounterVec,
     retries: [IntCounter; 3],
     /// Endpoints left out for a while.
     pub ejections: IntCounter,
@@ -150,6 +186,16 @@ impl Metrics {
                 &registry,
                 IntGaugeVec::new(Opts::new("modelway_router_held", "Requests held for an endpoint now"), arm)?,
             )?,
+            hold_outcomes: register(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "modelway_router_hold_outcomes_total",
+                        "Requests that had to wait, by what became of them",
+                    ),
+                    &["inference", "arm", "outcome"],
+                )?,
+            )?,
             retries: ["connect", "not_written", "reset"].map(|reason| retries.with_label_values(&[reason])),
             ejections: register(
                 &registry,
@@ -183,8 +229,7 @@ impl Metrics {
         let make = || {
             Arc::new(ArmMeter {
                 requests: AtomicU64::new(0),
-                in_flight: AtomicU64::new(0),
-                held: AtomicU64::new(0),
+                lane: Lane::default(),
                 errors: Default::default(),
                 latency_us_sum: AtomicU64::new(0),
                 latency_buckets: Default::default(),
@@ -192,9 +237,16 @@ impl Metrics {
                 duration: self.duration.with_label_values(&labels),
                 in_flight_gauge: self.in_flight.with_label_values(&labels),
                 held_gauge: self.held.with_label_values(&labels),
+                hold_outcomes: HoldOutcome::ALL
+                    .map(|(_, outcome)| self.hold_outcomes.with_label_values(&[inference, arm, outcome])),
             })
         };
         self.arms.lock().entry(arm.to_owned()).or_insert_with(make).clone()
+    }
+
+    /// The counters of every arm so far, by name.
+    pub fn arms(&self) -> BTreeMap<String, Arc<ArmMeter>> {
+        self.arms.lock().iter().map(|(name, meter)| (name.clone(), meter.clone())).collect()
     }
 
     /// Counts an attempt made again.
@@ -206,8 +258,9 @@ impl Metrics {
     /// Everything in the text format of Prometheus.
     pub fn text(&self) -> Result<String, prometheus::Error> {
         for meter in self.arms.lock().values() {
-            meter.in_flight_gauge.set(meter.in_flight.load(Relaxed).try_into().unwrap_or(i64::MAX));
-            meter.held_gauge.set(meter.held.load(Relaxed).try_into().unwrap_or(i64::MAX));
+            let now = meter.lane.now();
+            meter.in_flight_gauge.set(now.in_flight.try_into().unwrap_or(i64::MAX));
+            meter.held_gauge.set(now.held.try_into().unwrap_or(i64::MAX));
         }
         prometheus::TextEncoder::new().encode_to_string(&self.registry.gather())
     }

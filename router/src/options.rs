@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use modelway_route::RouteKey;
 
+use crate::keep_alive;
+
 /// How to start a router.
 #[derive(Clone)]
 pub struct RouterOptions {
@@ -21,6 +23,9 @@ pub struct RouterOptions {
     pub drain: Duration,
     /// After `drain`: how long requests in flight may take to finish.
     pub deadline: Duration,
+    /// How long a request that waits for its predictor, and understands server-sent events, hears nothing: then its
+    /// response starts, with a comment each time that this is over again.
+    pub quiet: Duration,
     /// Bounds on what one client may use.
     pub limits: Limits,
 }
@@ -82,6 +87,7 @@ impl RouterOptions {
             key: None,
             drain: Duration::from_secs(5),
             deadline: Duration::from_secs(25),
+            quiet: keep_alive::QUIET,
             limits: Limits::default(),
         }
     }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::body::{Completion, RequestBody};
 use crate::endpoint::Occupied;
+use crate::hold::Place;
 use crate::meter::{ArmMeter, ErrorClass};
 
 /// What a request holds until its response has ended; dropping it gives everything back.
@@ -45,16 +46,19 @@ impl Completion for Ending {
 pub struct InFlight(Arc<ArmMeter>);
 
 impl InFlight {
-    /// Counts up.
-    pub fn begin(meter: &Arc<ArmMeter>) -> Self {
-        meter.in_flight.fetch_add(1, Relaxed);
+    /// Counts up; the place of a request that was held ends in the same moment.
+    pub fn begin(meter: &Arc<ArmMeter>, place: Option<Place>) -> Self {
+        match place {
+            None => meter.lane.begin(),
+            Some(place) => place.begin(meter),
+        }
         Self(meter.clone())
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Relaxed);
+        self.0.lane.end();
     }
 }
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
 use http::HeaderValue;
-use modelway_api::route_table::RouteTableSpec;
+use modelway_api::route_table::{ArmState, RouteTableSpec};
 use modelway_route::arm::ArmNow;
+use modelway_route::pace;
 use modelway_route::replace::{self, Identity};
 use modelway_route::table::CompiledArm;
 use modelway_route::{ArmIndex, RouteKey, Table, compile};
@@ -45,6 +46,24 @@ impl Routes {
     /// An arm as the decider sees it.
     pub fn now(&self, arm: ArmIndex) -> ArmNow {
         ArmNow { state: self.table.arms[arm.get()].state, ready: !self.arms[arm.get()].endpoints.is_empty() }
+    }
+
+    /// Whether an arm has this endpoint.
+    pub fn admits(&self, endpoint: &Arc<Endpoint>) -> bool {
+        self.arms.iter().flat_map(|arm| &arm.endpoints).any(|admitted| Arc::ptr_eq(admitted, endpoint))
+    }
+
+    /// Lets those go that wait for an arm that can answer now; arms that are no longer there let nobody go.
+    fn open_lanes(&self, before: Option<&Self>) {
+        for gone in before.into_iter().flat_map(|before| &before.arms) {
+            if !self.arms.iter().any(|arm| Arc::ptr_eq(&arm.meter, &gone.meter)) {
+                gone.meter.lane.open(0, 0);
+            }
+        }
+        for (arm, runtime) in self.table.arms.iter().zip(&self.arms) {
+            let endpoints = if arm.state == ArmState::Broken { 0 } else { runtime.endpoints.len() };
+            runtime.meter.lane.open(pace::window(arm.capacity, endpoints), endpoints);
+        }
     }
 }
 
@@ -236,9 +255,11 @@ impl RouteState {
                 model_header: arm.model.as_deref().and_then(|model| HeaderValue::from_str(model).ok()),
             });
         }
-        let routes = Routes { table: table.clone(), arms };
+        let routes = Arc::new(Routes { table: table.clone(), arms });
         inputs.endpoints = kept;
-        self.current.store(Some(Arc::new(routes)));
+        let before = self.current.swap(Some(routes.clone()));
+        // Before the others hear of it: whoever has the first turn goes first.
+        routes.open_lanes(before.as_deref());
         self.changes.send_modify(|version| *version += 1);
     }
 }

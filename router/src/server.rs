@@ -16,13 +16,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::activity::Activity;
 use crate::hold::HoldGate;
 use crate::listener::Acceptor;
 use crate::meter::Metrics;
 use crate::options::{Limits, RouterOptions, Source};
 use crate::routes::RouteState;
 use crate::upstream::Connections;
-use crate::{admin, clock, source};
+use crate::{admin, clock, hold, source};
 
 /// How often kept connections are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -61,10 +62,14 @@ pub struct Shared {
     pub metrics: Arc<Metrics>,
     /// Requests that wait.
     pub hold: Arc<HoldGate>,
+    /// Whether anything happens.
+    pub activity: Activity,
     /// Connections to endpoints.
     pub connections: Connections,
     /// Whether the router is going away.
     pub draining: AtomicBool,
+    /// How long a request that waits hears nothing, if it understands that.
+    pub quiet: Duration,
     /// Bounds on clients.
     pub limits: Limits,
     /// Requests with an arm so far.
@@ -112,8 +117,10 @@ impl Router {
             routes: Arc::new(RouteState::new(key, metrics.clone())),
             metrics,
             hold: Arc::new(HoldGate::new()),
+            activity: Activity::new(),
             connections: Connections { tasks: TaskTracker::new(), kill: CancellationToken::new() },
             draining: AtomicBool::new(false),
+            quiet: options.quiet,
             limits: options.limits,
             requests: AtomicU64::new(0),
             boot_id: format!("{:016x}", rand::random::<u64>()),
@@ -140,6 +147,7 @@ impl Router {
         let _end_background = background.clone().drop_guard();
         let mut tasks = JoinSet::new();
         tasks.spawn(follow(options.source, shared.clone(), background.clone()));
+        tasks.spawn(hold::keep_pace(shared.hold.clone(), shared.metrics.clone(), background.clone()));
         tasks.spawn(housekeeping(shared.clone(), background.clone()));
         let admin = admin::serve(admin, shared.clone(), background.clone());
         let served = Acceptor::new(listener, shared.clone()).run(token, options.drain, options.deadline);

@@ -21,7 +21,7 @@ const COALESCE: Duration = Duration::from_millis(100);
 const GATHER: Duration = Duration::from_millis(5);
 /// An event comes at least this often.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// The longest document. Addresses, then histograms are left out of a longer one.
+/// The longest document. A longer one goes without the parts in [`SHORTER`].
 const MOST_BYTES: usize = 4 * 1024;
 
 /// The totals at this moment.
@@ -38,14 +38,17 @@ pub fn document(shared: &Shared) -> RouterStats {
 
 fn arm_stats(arm: &Arm) -> ArmStats {
     let meter = &arm.meter;
+    let now = meter.lane.now();
     let errors = ErrorClass::ALL.iter().filter_map(|(class, name)| {
         let count = meter.errors[*class as usize].load(Relaxed);
         (count > 0).then(|| ((*name).to_owned(), count))
     });
     ArmStats {
         requests: meter.requests.load(Relaxed),
-        in_flight: meter.in_flight.load(Relaxed),
-        held: meter.held.load(Relaxed),
+        in_flight: now.in_flight,
+        held: now.held,
+        busy_us: now.busy_us,
+        admitted: u32::try_from(arm.endpoints.len()).unwrap_or(u32::MAX),
         errors: errors.collect(),
         latency_us_sum: meter.latency_us_sum.load(Relaxed),
         latency_buckets: cumulative_buckets(meter),
@@ -63,26 +66,41 @@ fn cumulative_buckets(meter: &ArmMeter) -> Vec<u64> {
         .collect()
 }
 
+/// What a document that is too long goes without, one after the other.
+const SHORTER: [fn(&mut ArmStats); 3] =
+    [|arm| arm.latency_buckets.clear(), |arm| arm.endpoints.clear(), |arm| arm.errors.clear()];
+
 /// One event, shortened where the document would be too long.
 fn event(document: &RouterStats) -> Bytes {
     let text = |document: &RouterStats| serde_json::to_string(document).expect("numbers and strings are JSON");
     let mut line = text(document);
-    if line.len() > MOST_BYTES {
-        let mut shorter = document.clone();
-        shorter.arms.values_mut().for_each(|arm| arm.endpoints.clear());
-        line = text(&shorter);
-        if line.len() > MOST_BYTES {
-            shorter.arms.values_mut().for_each(|arm| arm.latency_buckets.clear());
-            line = text(&shorter);
-        }
+    let mut shorter = SHORTER.iter();
+    let mut document = std::borrow::Cow::Borrowed(document);
+    while line.len() > MOST_BYTES
+        && let Some(shorten) = shorter.next()
+    {
+        document.to_mut().arms.values_mut().for_each(shorten);
+        line = text(&document);
     }
     Bytes::from(format!("data: {line}\n\n"))
 }
 
-/// Server-sent events: now, then on change, at once when a request starts to wait.
+/// The document without what changes by the passing of time alone.
+fn settled(document: &RouterStats) -> RouterStats {
+    let mut settled = document.clone();
+    settled.arms.values_mut().for_each(|arm| arm.busy_us = 0);
+    settled
+}
+
+/// Whether only time and new requests can change the document.
+fn is_idle(document: &RouterStats) -> bool {
+    document.arms.values().all(|arm| arm.in_flight == 0 && arm.held == 0)
+}
+
+/// Server-sent events: now, then on change, at once when a request starts to wait or other routes are in force.
 pub fn events(shared: Arc<Shared>) -> impl Stream<Item = Bytes> + Send {
-    let held = shared.hold.started();
-    stream::unfold(Follow { shared, held, last: None }, |mut follow| async move {
+    let (began, held, routes) = (shared.activity.watcher(), shared.hold.started(), shared.routes.changes());
+    stream::unfold(Follow { shared, began, held, routes, idle: false, last: None }, |mut follow| async move {
         let event = follow.next().await;
         Some((event, follow))
     })
@@ -90,27 +108,42 @@ pub fn events(shared: Arc<Shared>) -> impl Stream<Item = Bytes> + Send {
 
 struct Follow {
     shared: Arc<Shared>,
+    began: watch::Receiver<u64>,
     held: watch::Receiver<u64>,
+    routes: watch::Receiver<u64>,
+    /// Whether the next look waits for something to happen.
+    idle: bool,
     last: Option<(RouterStats, Instant)>,
 }
 
 impl Follow {
     async fn next(&mut self) -> Bytes {
         loop {
-            if self.last.is_some() {
-                tokio::select! {
-                    () = tokio::time::sleep(COALESCE) => {}
-                    // The sender lives in `shared`, so this never ends with an error.
-                    _ = self.held.changed() => tokio::time::sleep(GATHER).await,
-                }
+            if let Some(due) = self.last.as_ref().map(|(_, at)| *at + HEARTBEAT) {
+                self.wait(due).await;
             }
+            self.began.mark_unchanged();
+            self.shared.activity.sleep();
             let document = document(&self.shared);
-            let unchanged = |(last, at): &(RouterStats, Instant)| *last == document && at.elapsed() < HEARTBEAT;
-            if !self.last.as_ref().is_some_and(unchanged) {
-                let event = event(&document);
-                self.last = Some((document, Instant::now()));
-                return event;
+            let settled = settled(&document);
+            let unchanged = self.last.as_ref().is_some_and(|(last, _)| *last == settled);
+            self.idle = unchanged && is_idle(&document);
+            let due = self.last.as_ref().is_none_or(|(_, at)| at.elapsed() >= HEARTBEAT);
+            if due || !unchanged {
+                self.last = Some((settled, Instant::now()));
+                return event(&document);
             }
+        }
+    }
+
+    async fn wait(&mut self, due: Instant) {
+        let pause = if self.idle { due } else { Instant::now() + COALESCE };
+        tokio::select! {
+            () = tokio::time::sleep_until(pause) => {}
+            // The senders live in `shared`, so these never end with an error.
+            _ = self.began.changed(), if self.idle => tokio::time::sleep(GATHER).await,
+            _ = self.held.changed() => tokio::time::sleep(GATHER).await,
+            _ = self.routes.changed() => tokio::time::sleep(GATHER).await,
         }
     }
 }
@@ -119,15 +152,55 @@ impl Follow {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_long_document_goes_without_addresses() {
-        let mut document = RouterStats { version: 1, ..RouterStats::default() };
-        let endpoints = (0..256).map(|host| format!("10.0.0.{host}:8080")).collect();
-        document.arms.insert("v1".into(), ArmStats { requests: 7, endpoints, ..ArmStats::default() });
-        let event = event(&document);
-        assert!(event.len() <= MOST_BYTES);
+    fn sent(document: &RouterStats) -> RouterStats {
+        let event = event(document);
+        assert!(event.len() <= MOST_BYTES + "data: \n\n".len(), "{} bytes", event.len());
         let line = event.strip_prefix(b"data: ").and_then(|line| line.strip_suffix(b"\n\n")).unwrap();
-        let read: RouterStats = serde_json::from_slice(line).unwrap();
-        assert_eq!((read.arms["v1"].requests, read.arms["v1"].endpoints.len()), (7, 0));
+        serde_json::from_slice(line).unwrap()
+    }
+
+    fn arm(endpoints: u8) -> ArmStats {
+        ArmStats {
+            requests: 123_456_789,
+            in_flight: 1_234,
+            held: 999,
+            busy_us: 1_234_567_890_123,
+            admitted: endpoints.into(),
+            errors: ErrorClass::ALL.iter().map(|(_, name)| ((*name).to_owned(), 1_234)).collect(),
+            latency_us_sum: 123_456_789_012,
+            latency_buckets: vec![123_456; 15],
+            endpoints: (0..endpoints).map(|host| format!("10.0.0.{host}:8080")).collect(),
+        }
+    }
+
+    #[test]
+    fn a_long_document_keeps_what_the_autoscaler_needs() {
+        let document = |arms: u8, endpoints| {
+            let arms = (0..arms).map(|number| (format!("{number:->40}"), arm(endpoints))).collect();
+            RouterStats { version: 1, arms, ..RouterStats::default() }
+        };
+        let many_endpoints = document(1, 255);
+        let many_arms = document(16, 2);
+        for (sent, whole) in [(sent(&many_endpoints), many_endpoints), (sent(&many_arms), many_arms)] {
+            for (name, arm) in &whole.arms {
+                let kept = &sent.arms[name];
+                let needed = |arm: &ArmStats| (arm.requests, arm.in_flight, arm.held, arm.busy_us, arm.admitted);
+                assert_eq!(needed(kept), needed(arm));
+                assert_eq!((kept.latency_buckets.len(), kept.endpoints.len()), (0, 0));
+            }
+        }
+        assert_eq!(sent(&document(1, 2)), document(1, 2), "a short one goes whole");
+        assert_eq!(sent(&document(9, 2)).arms.values().map(|arm| arm.errors.len()).min(), Some(6));
+    }
+
+    #[test]
+    fn time_alone_is_no_change() {
+        let mut document = RouterStats::default();
+        document.arms.insert("v1".into(), arm(1));
+        let before = settled(&document);
+        document.arms.get_mut("v1").unwrap().busy_us += 1;
+        assert_eq!(settled(&document), before);
+        document.arms.get_mut("v1").unwrap().held += 1;
+        assert_ne!(settled(&document), before);
     }
 }

@@ -19,6 +19,25 @@ pub struct ArmNow {
     pub ready: bool,
 }
 
+impl ArmNow {
+    /// Whether the arm should have endpoints and has none.
+    pub fn lacks_endpoints(self) -> bool {
+        self.state == ArmState::Active && !self.ready
+    }
+}
+
+/// How a request stands that may have to wait.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Waiting {
+    /// Since it came.
+    pub in_all: Duration,
+    /// Since its arm was [`ArmNow::lacks_endpoints`] without a break: an arm that becomes active shows its endpoints a
+    /// moment later, and a request that has waited long for it must not leave it in that moment.
+    pub lacking: Duration,
+    /// Whether it may be sent when the arm can answer; else others that came before it go first.
+    pub turn: bool,
+}
+
 /// What to do now.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
@@ -39,12 +58,14 @@ pub enum Refusal {
     NoWeight,
     /// The arm never became ready within the hold limit.
     HoldExpired,
+    /// The arm answers, and the turn of the request did not come within the hold limit.
+    TurnExpired,
     /// Neither the arm nor one to fail over to has an endpoint.
     NoEndpoint,
 }
 
-/// Decides from the arms' states and the time that the request has waited.
-pub fn decide(order: &Order, now: impl Fn(ArmIndex) -> ArmNow, waited: Duration, max_age: Duration) -> Decision {
+/// Decides from the arms' states and how the request stands; `max_age` bounds the wait in all.
+pub fn decide(order: &Order, now: impl Fn(ArmIndex) -> ArmNow, waiting: Waiting, max_age: Duration) -> Decision {
     let Some(assigned) = order.first() else {
         return Decision::Refuse(Refusal::NoWeight);
     };
@@ -56,14 +77,15 @@ pub fn decide(order: &Order, now: impl Fn(ArmIndex) -> ArmNow, waited: Duration,
     };
     let limit = match arm.state {
         ArmState::Broken => return fail_over(),
-        _ if arm.ready => return Decision::Forward(assigned),
-        ArmState::Active => ACTIVE_HOLD.min(max_age),
-        ArmState::Starting | ArmState::Asleep => max_age,
+        _ if arm.ready && waiting.turn => return Decision::Forward(assigned),
+        ArmState::Active if !arm.ready => max_age.min((waiting.in_all + ACTIVE_HOLD).saturating_sub(waiting.lacking)),
+        ArmState::Active | ArmState::Starting | ArmState::Asleep => max_age,
     };
-    if waited < limit {
+    if waiting.in_all < limit {
         return Decision::Hold(limit);
     }
     match (arm.state, fail_over()) {
+        _ if arm.ready => Decision::Refuse(Refusal::TurnExpired),
         (ArmState::Starting | ArmState::Asleep, Decision::Refuse(_)) => Decision::Refuse(Refusal::HoldExpired),
         (_, decision) => decision,
     }
@@ -75,16 +97,24 @@ mod tests {
 
     const MAX_AGE: Duration = Duration::from_mins(1);
 
+    fn waited(seconds: u64, lacking: u64, turn: bool) -> Waiting {
+        Waiting { in_all: Duration::from_secs(seconds), lacking: Duration::from_secs(lacking), turn }
+    }
+
     fn order() -> Order {
         let splitter = crate::split::Splitter::new(&crate::RouteKey::new([0; 16]), "");
         splitter.order(b"unit", [("a", 1_000_000), ("b", 1)].into_iter())
     }
 
-    fn with(first: (ArmState, bool), second: (ArmState, bool), waited: u64) -> Decision {
+    fn decided(first: (ArmState, bool), second: (ArmState, bool), waiting: Waiting) -> Decision {
         let order = order();
         let arms = [first, second].map(|(state, ready)| ArmNow { state, ready });
         let now = |arm: ArmIndex| arms[order.arms().iter().position(|known| *known == arm).expect("an arm")];
-        decide(&order, now, Duration::from_secs(waited), MAX_AGE)
+        decide(&order, now, waiting, MAX_AGE)
+    }
+
+    fn with(first: (ArmState, bool), second: (ArmState, bool), seconds: u64) -> Decision {
+        decided(first, second, waited(seconds, seconds, true))
     }
 
     #[test]
@@ -104,12 +134,33 @@ mod tests {
     }
 
     #[test]
+    fn an_arm_that_has_just_become_active_keeps_the_requests_that_waited_for_it() {
+        use ArmState::Active;
+        let [other, lacking] = [(Active, true), (Active, false)];
+        let until = Duration::from_secs(40) + ACTIVE_HOLD;
+        assert_eq!(decided(lacking, other, waited(40, 0, true)), Decision::Hold(until));
+        assert_eq!(decided(lacking, other, waited(44, 4, true)), Decision::Hold(until));
+        assert_eq!(decided(lacking, other, waited(45, 5, true)), Decision::FailOver(order().arms()[1]));
+        assert_eq!(decided(lacking, other, waited(58, 1, true)), Decision::Hold(MAX_AGE), "the age limit stands");
+        assert_eq!(decided(lacking, other, waited(60, 2, true)), Decision::FailOver(order().arms()[1]));
+    }
+
+    #[test]
+    fn a_request_whose_turn_has_not_come_waits_for_its_arm_alone() {
+        let ready = (ArmState::Active, true);
+        assert_eq!(decided(ready, ready, waited(0, 0, false)), Decision::Hold(MAX_AGE));
+        assert_eq!(decided(ready, ready, waited(60, 0, false)), Decision::Refuse(Refusal::TurnExpired));
+        assert_eq!(decided(ready, ready, waited(60, 0, true)), Decision::Forward(order().arms()[0]));
+    }
+
+    #[test]
     fn a_rule_never_fails_over_and_no_weight_is_refused() {
         let broken = |_| ArmNow { state: ArmState::Broken, ready: true };
         let only = Order::only(order().arms()[0]);
-        assert_eq!(decide(&only, broken, Duration::ZERO, MAX_AGE), Decision::Refuse(Refusal::NoEndpoint));
+        let waiting = waited(0, 0, true);
+        assert_eq!(decide(&only, broken, waiting, MAX_AGE), Decision::Refuse(Refusal::NoEndpoint));
         let splitter = crate::split::Splitter::new(&crate::RouteKey::new([0; 16]), "");
         let none = splitter.order(b"unit", [("a", 0)].into_iter());
-        assert_eq!(decide(&none, broken, Duration::ZERO, MAX_AGE), Decision::Refuse(Refusal::NoWeight));
+        assert_eq!(decide(&none, broken, waiting, MAX_AGE), Decision::Refuse(Refusal::NoWeight));
     }
 }

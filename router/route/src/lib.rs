@@ -7,6 +7,7 @@ pub mod arm;
 pub mod ejection;
 pub mod framing;
 pub mod key;
+pub mod pace;
 pub mod pick;
 pub mod replace;
 pub mod request;

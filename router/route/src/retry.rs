@@ -57,8 +57,28 @@ pub enum Repeat {
     Paid,
 }
 
+/// What the route table says of the endpoint that failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Seen {
+    /// It is still admitted.
+    Admitted,
+    /// It has left the table: it was ending, and the reset was its end and no effect of the request.
+    Left,
+}
+
 /// One paid repeat, and one free one for a stale connection.
-pub fn decide(failure: Failure, request: Repeatable, repeats: Repeats) -> Repeat {
+///
+/// | failure | any request | inference call | idempotent |
+/// | --- | --- | --- | --- |
+/// | no connection, or never written on a new one | paid | paid | paid |
+/// | never written on a kept connection | stale | stale | stale |
+/// | reset on a kept connection | no | stale | stale |
+/// | reset on a new connection, endpoint admitted | no | no: the request itself may have ended it | paid |
+/// | reset on a new connection, endpoint has left | no | paid | paid |
+/// | time ran out | no | no | no |
+///
+/// Nothing without its body at hand is repeated; a second stale connection costs like any other repeat.
+pub fn decide(failure: Failure, request: Repeatable, repeats: Repeats, seen: Seen) -> Repeat {
     let paid = if repeats.paid == 0 { Repeat::Paid } else { Repeat::No };
     let stale = if repeats.stale == 0 { Repeat::Stale } else { paid };
     match failure {
@@ -67,8 +87,15 @@ pub fn decide(failure: Failure, request: Repeatable, repeats: Repeats) -> Repeat
         Failure::NotWritten { reused: true } => stale,
         Failure::Reset { reused: true } if request.idempotent || request.inference => stale,
         Failure::Reset { reused: false } if request.idempotent => paid,
+        Failure::Reset { reused: false } if request.inference && seen == Seen::Left => paid,
         Failure::Reset { .. } | Failure::Timeout => Repeat::No,
     }
+}
+
+/// Whether a repeat hangs on the endpoint's leaving: then it is worth a short wait for the table to say so.
+pub fn depends_on_leaving(failure: Failure, request: Repeatable, repeats: Repeats) -> bool {
+    let with = |seen| decide(failure, request, repeats, seen);
+    with(Seen::Admitted) == Repeat::No && with(Seen::Left) != Repeat::No
 }
 
 /// A token bucket fed by the traffic and by time.
@@ -116,26 +143,42 @@ mod tests {
     const ANY: Repeatable = Repeatable { idempotent: false, inference: false, body_kept: true };
 
     #[test]
-    fn unwritten_requests_are_repeated_whatever_they_are() {
-        let none = Repeats::default();
-        assert_eq!(decide(Failure::Connect, ANY, none), Repeat::Paid);
-        assert_eq!(decide(Failure::NotWritten { reused: false }, ANY, none), Repeat::Paid);
-        assert_eq!(decide(Failure::NotWritten { reused: true }, ANY, none), Repeat::Stale);
-        assert_eq!(decide(Failure::Connect, ANY, Repeats { stale: 1, paid: 0 }), Repeat::Paid);
-        assert_eq!(decide(Failure::Connect, ANY, Repeats { stale: 0, paid: 1 }), Repeat::No);
+    fn repeats_by_failure_request_and_endpoint() {
+        use Failure::{Connect, NotWritten, Reset, Timeout};
+        use Repeat::{No, Paid, Stale};
+        let inference = Repeatable { inference: true, ..ANY };
+        let idempotent = Repeatable { idempotent: true, ..ANY };
+        let table = [
+            (Connect, Seen::Admitted, [Paid, Paid, Paid]),
+            (NotWritten { reused: false }, Seen::Admitted, [Paid, Paid, Paid]),
+            (NotWritten { reused: true }, Seen::Admitted, [Stale, Stale, Stale]),
+            (Reset { reused: true }, Seen::Admitted, [No, Stale, Stale]),
+            (Reset { reused: true }, Seen::Left, [No, Stale, Stale]),
+            (Reset { reused: false }, Seen::Admitted, [No, No, Paid]),
+            (Reset { reused: false }, Seen::Left, [No, Paid, Paid]),
+            (Timeout, Seen::Left, [No, No, No]),
+        ];
+        for (failure, seen, expected) in table {
+            let none = Repeats::default();
+            let decided = [ANY, inference, idempotent].map(|request| decide(failure, request, none, seen));
+            assert_eq!(decided, expected, "{failure:?} {seen:?}");
+            let spent = Repeats { stale: 1, paid: 1 };
+            let bare = Repeatable { body_kept: false, ..idempotent };
+            for request in [ANY, inference, idempotent] {
+                assert_eq!(decide(failure, request, spent, seen), No, "{failure:?} {seen:?} spent");
+            }
+            assert_eq!(decide(failure, bare, none, seen), No, "{failure:?} {seen:?} without its body");
+        }
+        assert_eq!(decide(NotWritten { reused: true }, ANY, Repeats { stale: 1, paid: 0 }, Seen::Admitted), Paid);
     }
 
     #[test]
-    fn written_requests_only_when_a_second_execution_is_harmless() {
-        let none = Repeats::default();
-        let inference = Repeatable { inference: true, ..ANY };
-        let idempotent = Repeatable { idempotent: true, ..ANY };
-        assert_eq!(decide(Failure::Reset { reused: true }, ANY, none), Repeat::No);
-        assert_eq!(decide(Failure::Reset { reused: true }, inference, none), Repeat::Stale);
-        assert_eq!(decide(Failure::Reset { reused: false }, inference, none), Repeat::No);
-        assert_eq!(decide(Failure::Reset { reused: false }, idempotent, none), Repeat::Paid);
-        assert_eq!(decide(Failure::Timeout, idempotent, none), Repeat::No);
-        assert_eq!(decide(Failure::Connect, Repeatable { body_kept: false, ..ANY }, none), Repeat::No);
+    fn only_an_inference_call_reset_on_a_new_connection_hangs_on_the_table() {
+        let (inference, none) = (Repeatable { inference: true, ..ANY }, Repeats::default());
+        assert!(depends_on_leaving(Failure::Reset { reused: false }, inference, none));
+        assert!(!depends_on_leaving(Failure::Reset { reused: false }, ANY, none));
+        assert!(!depends_on_leaving(Failure::Reset { reused: true }, inference, none));
+        assert!(!depends_on_leaving(Failure::Reset { reused: false }, inference, Repeats { stale: 0, paid: 1 }));
     }
 
     #[test]

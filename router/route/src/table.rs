@@ -11,6 +11,9 @@ use crate::request::RequestView;
 use crate::split::{ArmIndex, MAX_ARMS, MAX_WEIGHT, Order, Splitter};
 use crate::unit::{UnitSource, is_token, unit};
 
+/// Limits on time end here: nobody waits longer, and a moment that far away can still be told.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+
 /// A route table that passed every check.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -52,6 +55,8 @@ pub struct CompiledArm {
     pub endpoints: Vec<String>,
     /// Model image.
     pub model: Option<String>,
+    /// Concurrent requests that one endpoint takes well, where that is known.
+    pub capacity: Option<u32>,
 }
 
 /// Limits on time; none = off.
@@ -72,7 +77,7 @@ pub struct Timeouts {
 pub struct Hold {
     /// How many at a time.
     pub max_requests: u32,
-    /// How many declared body bytes at a time.
+    /// How many bytes of bodies in memory at a time.
     pub max_bytes: u64,
     /// How long each.
     pub max_age: Duration,
@@ -164,7 +169,8 @@ pub fn compile(document: &RouteTableSpec, key: &RouteKey) -> Result<Table, Compi
     let sources = sources
         .map(|(index, key)| UnitSource::from_document(key).ok_or(CompileError::Sticky(index)))
         .collect::<Result<_, _>>()?;
-    let timeout = |milliseconds| (milliseconds > 0).then(|| Duration::from_millis(milliseconds));
+    let bounded = |milliseconds: u64| Duration::from_millis(milliseconds).min(LONGEST);
+    let timeout = |milliseconds| (milliseconds > 0).then(|| bounded(milliseconds));
     Ok(Table {
         generation: document.generation,
         epoch: document.epoch,
@@ -180,7 +186,7 @@ pub fn compile(document: &RouteTableSpec, key: &RouteKey) -> Result<Table, Compi
         hold: Hold {
             max_requests: document.hold.max_requests,
             max_bytes: document.hold.max_bytes,
-            max_age: Duration::from_millis(document.hold.max_age_ms),
+            max_age: bounded(document.hold.max_age_ms),
         },
         debug_headers: document.debug_headers,
         rules,
@@ -224,6 +230,7 @@ impl From<&modelway_api::route_table::Arm> for CompiledArm {
             port_name: arm.port_name.clone(),
             endpoints: arm.endpoints.clone(),
             model: arm.model.clone(),
+            capacity: arm.capacity,
         }
     }
 }
@@ -298,6 +305,11 @@ impl Table {
         let arms = self.arms.iter().map(|arm| (arm.name.as_str(), arm.weight));
         let order = unit.bytes(|bytes| self.splitter.order(bytes, arms));
         Assignment { order, by: if unit.is_keyed() { AssignedBy::Unit } else { AssignedBy::Chance } }
+    }
+
+    /// How long a request may be held: no longer than all of it may take, so that the answer says what it waited for.
+    pub fn longest_hold(&self) -> Duration {
+        self.timeouts.total.map_or(self.hold.max_age, |total| total.min(self.hold.max_age))
     }
 
     /// The arm of a name.
@@ -409,6 +421,19 @@ mod tests {
         assert_eq!(matched(&request("/v20", &canary)), None);
         assert_eq!(matched(&request("/v2", &[])), None);
         assert_eq!(matched(&request("/admin/x", &[])).as_deref(), Some("v1"));
+    }
+
+    #[test]
+    fn a_request_is_held_no_longer_than_it_may_take_in_all() {
+        let mut document = document();
+        document.hold.max_age_ms = 300_000;
+        assert_eq!(compiled(&document).expect("a good document").longest_hold(), Duration::from_mins(5));
+        document.timeouts.total_ms = 60_000;
+        assert_eq!(compiled(&document).expect("a good document").longest_hold(), Duration::from_mins(1));
+        document.hold.max_age_ms = 1_000;
+        assert_eq!(compiled(&document).expect("a good document").longest_hold(), Duration::from_secs(1));
+        (document.hold.max_age_ms, document.timeouts.total_ms) = (u64::MAX, u64::MAX);
+        assert_eq!(compiled(&document).expect("a good document").longest_hold(), LONGEST);
     }
 
     #[test]

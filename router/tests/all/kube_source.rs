@@ -35,6 +35,62 @@ fn slice(arm: &str, endpoints: &[(SocketAddr, bool)]) -> EndpointSlice {
     serde_json::from_value(slice).unwrap()
 }
 
+/// A router whose only arm sleeps and wakes, on an API server of its own.
+pub struct World {
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    slices: Api<EndpointSlice>,
+    endpoint: Endpoint,
+    _folder: tempfile::TempDir,
+    _stop: tokio_util::sync::DropGuard,
+}
+
+impl World {
+    pub async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let server = ApiServer::open(Options::new(folder.path())).unwrap();
+        let crds = modelway_api::crds::crds();
+        let crds: Vec<Value> = crds.iter().map(|crd| serde_json::to_value(crd).unwrap()).collect();
+        server.install_crds(&crds).await.unwrap();
+        let kube = server.client("default");
+        let tables: Api<RouteTable> = Api::namespaced(kube.clone(), "default");
+        let slices: Api<EndpointSlice> = Api::namespaced(kube.clone(), "default");
+        let mut table = spec(1, &[("v1", 1)]);
+        table.arms[0].state = modelway_api::route_table::ArmState::Asleep;
+        tables.create(&PostParams::default(), &RouteTable::new("digits", table)).await.unwrap();
+        slices.create(&PostParams::default(), &slice("v1", &[])).await.unwrap();
+        let source = Source::Kube { client: kube, namespace: "default".into(), inference: "digits".into() };
+        let router = Router::bind(RouterOptions::new(loopback(), loopback(), source)).await.unwrap();
+        let (address, admin) = (router.address(), router.admin_address());
+        let token = CancellationToken::new();
+        tokio::spawn(router.serve(token.clone()));
+        eventually("ready", || async { get(admin, "/readyz").await.0 == 200 }).await;
+        let endpoint = Endpoint::named("v1").await;
+        Self { address, admin, slices, endpoint, _folder: folder, _stop: token.drop_guard() }
+    }
+
+    /// The arm has no endpoint any more.
+    pub async fn sleep(&mut self) {
+        self.put(&[]).await;
+        eventually("asleep", || async {
+            let config: Value = serde_json::from_str(&get(self.admin, "/config").await.1).unwrap();
+            config["arms"][0]["endpoints"] == json!([])
+        })
+        .await;
+    }
+
+    /// The arm has its endpoint; nothing is awaited but the write.
+    pub async fn wake(&mut self) {
+        self.put(&[(self.endpoint.address, true)]).await;
+    }
+
+    async fn put(&self, endpoints: &[(SocketAddr, bool)]) {
+        let slice = serde_json::to_value(slice("v1", endpoints)).unwrap();
+        let parts = json!({ "ports": slice["ports"], "endpoints": slice["endpoints"] });
+        self.slices.patch("digits-v1-1", &PatchParams::default(), &Patch::Merge(parts)).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn follows_the_table_and_the_endpoints_of_an_api_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -33,9 +33,16 @@ pub fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// An address that nothing listens on.
-pub async fn dead_address() -> SocketAddr {
-    TcpListener::bind(loopback()).await.unwrap().local_addr().unwrap()
+/// An address that nothing listens on, and that nobody else gets while the test runs.
+pub fn dead_address() -> SocketAddr {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(loopback()).unwrap();
+    let address = socket.local_addr().unwrap();
+    tokio::spawn(async move {
+        std::future::pending::<()>().await;
+        drop(socket);
+    });
+    address
 }
 
 pub fn reply(text: impl Into<Bytes>) -> Reply {
