@@ -23,8 +23,6 @@ pub const PROGRESSING: &str = "Progressing";
 pub const STALLED: &str = "Stalled";
 /// The spec of a published version was changed.
 pub const SPEC_CHANGED: &str = "SpecChanged";
-/// Every field of the spec is acted on by this release.
-pub const SUPPORTED: &str = "Supported";
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

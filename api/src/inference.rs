@@ -127,7 +127,7 @@ pub struct Predictor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::any_object")]
     pub template: Option<Value>,
-    /// Accepted, not acted on by this release: the condition `Supported` says so.
+    /// Lets the number of pods follow the load; `replicas` is then where it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_scale: Option<AutoScale>,
     /// How the server groups requests.
@@ -178,11 +178,15 @@ pub struct ModelReference {
     pub latest: Option<bool>,
 }
 
-/// Bounds of automatic scaling.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+/// How a predictor follows its load: between `minReplicas` and `maxReplicas`, from what its routers count.
+#[derive(Clone, Debug, Default, Deserialize, KubeSchema, PartialEq, Serialize)]
+#[x_kube(
+    validation = Rule::new("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas").message("minReplicas is at most maxReplicas"),
+    validation = Rule::new("!has(self.maxReplicas) || self.maxReplicas >= 1").message("maxReplicas is at least 1")
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AutoScale {
-    /// Fewest pods.
+    /// Fewest pods, 1 when absent; 0 lets the predictor sleep while nobody asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_replicas: Option<i32>,
@@ -190,10 +194,49 @@ pub struct AutoScale {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub max_replicas: Option<i32>,
-    /// Settings of the scaler.
+    /// A scaler of somebody else, such as `{"kind": "HorizontalPodAutoscaler", "name": "..."}` or a KEDA
+    /// `ScaledObject`: the number of pods is left to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schemas::any_object")]
     pub auto_scaler: Option<Value>,
+    /// What is counted, `Concurrency` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<ScaleMetric>,
+    /// How much of it one pod takes when it is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<f64>,
+    /// Share of `target` that a pod should carry, 0.7 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub utilization: Option<f64>,
+    /// Time over which the demand is averaged, `60s` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub window: Option<String>,
+    /// Time over which a burst is noticed, a tenth of `window` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub panic_window: Option<String>,
+    /// Time that a lower number must have been enough before pods go, `0s` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub scale_down_delay: Option<String>,
+    /// Time without demand after the window before the last pod goes, `30s` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub scale_to_zero_grace: Option<String>,
+    /// Most pods at once as a multiple of those there are: 1000 when absent, 2 for pods with GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_scale_up_rate: Option<f64>,
+}
+
+/// What an autoscaled predictor is measured by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub enum ScaleMetric {
+    /// Requests that are being answered or wait, on average over time.
+    #[default]
+    Concurrency,
+    /// Requests that arrive in a second.
+    RequestsPerSecond,
 }
 
 /// How the server groups requests; the built-in server obeys, other servers have their own settings.
@@ -229,6 +272,9 @@ pub struct Traffic {
     /// How long the router waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<TrafficTimeouts>,
+    /// Bounds of the requests that wait for a pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<TrafficHold>,
     /// Names the predictor in a response header, `x-modelway-arm`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub debug_headers: bool,
@@ -266,6 +312,24 @@ pub struct TrafficTimeouts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub total: Option<String>,
+}
+
+/// Bounds of the requests that a router keeps while their predictor starts or wakes; more are answered with 503.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrafficHold {
+    /// Most requests at once in one router, 1000 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub max_requests: Option<u32>,
+    /// Most bytes of their bodies together, such as `64Mi` (the default).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub max_bytes: Option<String>,
+    /// Longest wait of one request, `300s` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub max_age: Option<String>,
 }
 
 /// The router's own pods.
@@ -334,6 +398,10 @@ pub struct PredictorStatus {
     /// Pods there should be.
     #[serde(default)]
     pub desired_replicas: i32,
+    /// Why there should be that many, for a predictor that follows its load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub scale_reason: Option<String>,
     /// Service of the predictor, `host:port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]

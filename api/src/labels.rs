@@ -60,6 +60,8 @@ pub const SPEC_HASH: &str = "modelway.io/spec-hash";
 pub const MODEL_IMAGE: &str = "modelway.io/model-image";
 /// `ModelVersion` whose name is in the mount path of a predictor's pod template.
 pub const MOUNTED_VERSION: &str = "modelway.io/mounted-version";
+/// On a predictor's Deployment: which other scaler its number of pods is left to.
+pub const SCALED_BY: &str = "modelway.io/scaled-by";
 /// Hash of a predictor's pod template.
 pub const TEMPLATE_HASH: &str = "modelway.io/template-hash";
 /// Hash of a predictor's pod template, by arm, as of the last complete rollout (JSON object on a `RouteTable`).

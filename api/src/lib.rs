@@ -1,6 +1,7 @@
 //! Kinds, wire documents, labels, reasons and conditions of Modelway; no I/O.
 
 pub mod access;
+pub mod bytes;
 pub mod conditions;
 pub mod crds;
 pub mod duration;

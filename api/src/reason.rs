@@ -128,6 +128,8 @@ reasons! {
     Unschedulable,
     /// A node that was short of something sent a pod away.
     Evicted,
+    /// A predictor gets another number of pods because of its load.
+    Scaled,
     /// Nothing is left to do.
     Settled,
     /// Work is going on.
@@ -138,8 +140,6 @@ reasons! {
     NotStalled,
     /// `spec.paused` is set.
     Paused,
-    /// A field is accepted and not acted on by this release.
-    FieldNotSupported,
 }
 
 impl fmt::Display for Reason {

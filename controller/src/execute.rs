@@ -8,7 +8,7 @@ use kube::{
     core::Status,
 };
 use modelway_api::{MANAGER, labels};
-use modelway_plan::{Action, Event, Key, Kind, json as read, world::Rejection};
+use modelway_plan::{Action, Event, Key, Kind, json as read, plan::HANDOVER_MANAGER, world::Rejection};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -101,6 +101,10 @@ impl Executor {
         match action {
             Action::Create(object) => self.create(&api, key, object).await,
             Action::Apply(object) => self.apply(&api, key, object).await,
+            Action::HandOver(object) => {
+                let params = PatchParams::apply(HANDOVER_MANAGER).force();
+                self.settle("hand over", key.clone(), api.patch(&key.name, &params, &Patch::Apply(object))).await
+            }
             Action::Replace(object) => self.replace(&api, key, object).await,
             Action::Patch { patch, .. } => {
                 let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
@@ -247,6 +251,7 @@ fn verb(action: &Action) -> &'static str {
     match action {
         Action::Create(_) => "create",
         Action::Apply(_) => "apply",
+        Action::HandOver(_) => "hand over",
         Action::Replace(_) => "replace",
         Action::Patch { .. } => "patch",
         Action::Status(_) => "status",

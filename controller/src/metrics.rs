@@ -25,6 +25,7 @@ struct Inner {
     last_error: IntGaugeVec,
     queued: IntGauge,
     leader: IntGauge,
+    routers: IntGauge,
 }
 
 impl Default for Metrics {
@@ -46,6 +47,7 @@ impl Default for Metrics {
             last_error: gauges(&registry, "last_error_timestamp_seconds", "Time of the last failed turn.", &["kind"]),
             queued: gauge(&registry, "queue_depth", "Keys that are due and wait."),
             leader: gauge(&registry, "leader", "Whether this process leads."),
+            routers: gauge(&registry, "routers_followed", "Routers whose stats are read for autoscaling."),
             registry,
         };
         Self(Arc::new(inner))
@@ -88,6 +90,11 @@ impl Metrics {
     /// Whether this process leads.
     pub fn leader(&self, leads: bool) {
         self.0.leader.set(i64::from(leads));
+    }
+
+    /// Number of routers whose stats are read.
+    pub fn routers_followed(&self, count: usize) {
+        self.0.routers.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// The Prometheus text format.

@@ -19,6 +19,7 @@ use crate::{
     metrics::Metrics,
     namespaces,
     reconcile::Worker,
+    scaling::Scaler,
     served::{Search, Served},
     store::Store,
 };
@@ -119,6 +120,7 @@ impl Controller {
         }
         let synced = shared.watch(&options.namespaces, &mut others);
         others.spawn(wake_on_takeover(leadership.clone(), shared.store.clone()));
+        others.spawn(shared.scaler(leadership.clone()).run());
         let worker = shared.worker(options.settings, leadership);
         Self {
             worker,
@@ -167,6 +169,10 @@ impl Shared {
 
     fn admin(&self) -> Admin {
         Admin { health: self.health.clone(), metrics: self.metrics.clone(), store: self.store.clone() }
+    }
+
+    fn scaler(&self, leadership: Leadership) -> Scaler {
+        Scaler { store: self.store.clone(), leadership, metrics: self.metrics.clone() }
     }
 
     fn worker(&self, settings: Settings, leadership: Leadership) -> Worker {

@@ -5,9 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use modelway_plan::{Key, Kind, World, world::Rejection};
+use modelway_plan::{Key, Kind, World, replicas::Load, world::Rejection};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::{kinds, queue::Queue};
 
@@ -18,12 +19,36 @@ use crate::{kinds, queue::Queue};
 pub struct Store {
     worlds: Arc<Mutex<BTreeMap<String, Arc<World>>>>,
     pub queue: Arc<Queue<Key>>,
+    /// Told of every change of an object.
+    changed: watch::Sender<()>,
 }
 
 impl Store {
     /// A planner's view of one namespace. To be dropped before anything is waited for.
     pub fn namespace(&self, namespace: &str) -> Arc<World> {
         self.worlds.lock().get(namespace).cloned().unwrap_or_default()
+    }
+
+    /// Names of the namespaces that anything is known of.
+    pub fn namespaces(&self) -> Vec<String> {
+        self.worlds.lock().keys().cloned().collect()
+    }
+
+    /// Told of every change of an object.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// Takes in what the routers of an Inference tell, and wakes it.
+    pub fn set_load(&self, inference: &Key, load: Option<Load>) {
+        let mut worlds = self.worlds.lock();
+        let Some(world) = worlds.get_mut(place(inference)) else { return };
+        if world.load(&inference.namespace, &inference.name) == load.as_ref() {
+            return;
+        }
+        Arc::make_mut(world).set_load(inference.clone(), load);
+        drop(worlds);
+        self.queue.add(inference.clone());
     }
 
     /// Takes a new or changed object in. One that is known in that version wakes nobody.
@@ -39,6 +64,7 @@ impl Store {
         Arc::make_mut(world).insert(object);
         woken.extend(world.object(&key).map(|new| kinds::woken_by(world, new)).unwrap_or_default());
         drop(worlds);
+        self.changed.send_replace(());
         self.wake(woken);
     }
 
@@ -50,10 +76,12 @@ impl Store {
         let world = Arc::make_mut(world);
         world.remove(key);
         world.accept(key);
+        world.set_load(key.clone(), None);
         if world.is_empty() {
             worlds.remove(place(key));
         }
         drop(worlds);
+        self.changed.send_replace(());
         self.wake(woken);
     }
 

@@ -25,7 +25,11 @@ pub fn quickstart(options: &Options) -> anyhow::Result<()> {
         command.args(["quickstart", "--output", "json", "--data-dir"]).arg(&folder);
         let document = output(&mut command);
         std::fs::remove_dir_all(&folder).ok();
-        let document: Value = serde_json::from_slice(&document?).context("the quickstart printed no JSON")?;
+        let mut document: Value = serde_json::from_slice(&document?).context("the quickstart printed no JSON")?;
+        // A curve, as long as the run took.
+        if let Some(scaling) = document["scaling"].as_object_mut() {
+            scaling.remove("replicas");
+        }
         println!("run {}: {}", index + 1, document["seconds"]);
         runs.push(numbers(&document));
     }
@@ -42,6 +46,26 @@ pub fn control() -> anyhow::Result<()> {
     let binary = root().join("target/release/modelway");
     run("API: embedded against real", example("modelway-tests", "control").arg(&binary))?;
     run("controller with 1,000 Inferences and 5,000 pods", &mut example("modelway-controller", "scale"))
+}
+
+#[derive(clap::Args)]
+pub struct ScalingOptions {
+    /// Cold starts.
+    #[arg(long, default_value_t = 50)]
+    starts: u32,
+    /// Inferences at rest.
+    #[arg(long, default_value_t = 200)]
+    inferences: u32,
+}
+
+/// Prints what sleeping and waking costs on the embedded platform.
+pub fn scaling(options: &ScalingOptions) -> anyhow::Result<()> {
+    run("build", &mut cargo(&["build", "--release", "--quiet", "--package", "modelway"]))?;
+    let mut example =
+        cargo(&["run", "--release", "--quiet", "--package", "modelway-tests", "--example", "scaling", "--"]);
+    example.arg(root().join("target/release/modelway"));
+    example.args([options.starts.to_string(), options.inferences.to_string()]);
+    run("scaling", &mut example)
 }
 
 /// Paths of all numbers in a document.

@@ -41,6 +41,8 @@ enum Bench {
     Quickstart(bench::Options),
     /// The embedded API against a real API server with etcd; the controller with many objects.
     Control,
+    /// Sleeping and waking on the embedded platform: cold starts, and many Inferences at rest.
+    Scaling(bench::ScalingOptions),
 }
 
 fn main() -> std::process::ExitCode {
@@ -62,5 +64,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Cluster(command) => cluster::command(&command),
         Command::Bench(Bench::Quickstart(options)) => bench::quickstart(&options),
         Command::Bench(Bench::Control) => bench::control(),
+        Command::Bench(Bench::Scaling(options)) => bench::scaling(&options),
     }
 }

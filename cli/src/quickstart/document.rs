@@ -12,6 +12,9 @@ pub struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
     pub arms: Vec<Arm>,
+    /// How the grown predictor slept and woke.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
     /// By stage; `total` is the whole run.
     pub seconds: BTreeMap<&'static str, f64>,
     /// Largest sum over all processes of the platform; absent on a cluster.
@@ -26,6 +29,32 @@ pub struct Document {
     pub path: &'static str,
     /// `fresh`, or `resumed` when the data folder or the namespace held earlier work.
     pub start: &'static str,
+}
+
+/// A predictor asleep, its users' burst, and asleep again.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaling {
+    /// From the first request to the first answer, with no pod at the start.
+    pub cold_start_ms: f64,
+    /// Most requests that waited at once; absent where the routers' admin ports cannot be reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_max: Option<u64>,
+    pub requests: u64,
+    /// Requests that failed or were answered by another predictor.
+    pub errors: u64,
+    pub replicas: Vec<Curve>,
+}
+
+/// One moment of the curve.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Curve {
+    /// Since the burst began.
+    pub seconds: f64,
+    pub desired: i32,
+    pub ready: i32,
+    pub answers_per_second: f64,
 }
 
 /// A published model version.

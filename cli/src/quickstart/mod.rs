@@ -2,6 +2,7 @@
 
 mod cluster;
 mod document;
+mod scaling;
 mod story;
 mod summary;
 mod tally;

@@ -1,4 +1,4 @@
-//! The stages, in order: train, publish, serve, traffic, new weights.
+//! The stages, in order: train, publish, serve, traffic, new weights, sleep and wake.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use crate::commands::{Mode, apply_documents};
 use crate::objects::parse_documents;
 use crate::progress::{self, Progress, Step};
 
-const MODEL: &str = "digits";
+pub const MODEL: &str = "digits";
 pub const JOBS: [&str; 2] = ["digits-v1", "digits-v2"];
 const JOBS_MANIFEST: &str = include_str!("../../../examples/digits/manifests/jobs.yaml");
-const INFERENCE_MANIFEST: &str = include_str!("../../../examples/digits/manifests/inference.yaml");
+pub const INFERENCE_MANIFEST: &str = include_str!("../../../examples/digits/manifests/inference.yaml");
 /// The predictor whose share grows.
-const GROWN: &str = "v2";
+pub const GROWN: &str = "v2";
 /// How long new weights may take to show in the answers.
 const REWEIGHT: Duration = Duration::from_secs(10);
 
@@ -150,6 +150,21 @@ impl Story {
         ));
         document.arms = tally.arms();
         document.traffic = Some(traffic);
+        self.scaling(client, &tally, document).await
+    }
+
+    async fn scaling(&self, client: &traffic::Client, tally: &Tally, document: &mut Document) -> anyhow::Result<()> {
+        let stage = Instant::now();
+        let step = self.progress.step("scaling");
+        let users = tally.last_users_on(GROWN);
+        let scaling = self.sleeps_and_wakes(client, &users, &step).await?;
+        document.seconds.insert("scaling", stage.elapsed().as_secs_f64());
+        let most = scaling.replicas.iter().map(|point| point.ready).max().unwrap_or(0);
+        step.done(&format!(
+            "v2 slept, woke in {:.0} ms, had {most} pods for {} requests, sleeps again; {} failed",
+            scaling.cold_start_ms, scaling.requests, scaling.errors
+        ));
+        document.scaling = Some(scaling);
         Ok(())
     }
 
@@ -188,7 +203,8 @@ impl Story {
         Ok(())
     }
 
-    async fn apply(&self, manifest: &str, name: &str) -> anyhow::Result<()> {
+    /// Applies a manifest of the example in the story's namespace.
+    pub async fn apply(&self, manifest: &str, name: &str) -> anyhow::Result<()> {
         let manifest = manifest.replace(&modelway_api::image(), &self.image);
         let documents = parse_documents(&manifest, &format!("examples/digits/manifests/{name}"))?;
         apply_documents(&self.client, &self.namespace, &documents, Mode { force: true, dry_run: false }).await?;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::document::Document;
+use super::scaling::plot;
 
 /// How to look around and clean up afterwards.
 pub struct Hints<'a> {
@@ -22,6 +23,7 @@ pub fn render(document: &Document, hints: &Hints<'_>) -> String {
     let mut text = String::from("\n");
     versions(document, &mut text);
     traffic(document, &mut text);
+    scaling(document, &mut text);
     next_steps(document, hints, &mut text);
     text
 }
@@ -64,6 +66,20 @@ fn traffic(document: &Document, text: &mut String) {
     }
     push(text, &format!("  failed requests {}, users on two arms {}", traffic.errors, traffic.sticky_violations));
     push(text, &format!("  weights 90/10 -> 50/50: {} users moved into the arm that grew", traffic.moved_on_reweight));
+}
+
+fn scaling(document: &Document, text: &mut String) {
+    let Some(scaling) = &document.scaling else { return };
+    push(text, "");
+    push(text, &format!("Scaling    v2 at zero, then {} requests of its users at once", scaling.requests));
+    for line in plot(&scaling.replicas) {
+        push(text, &format!("  {line}"));
+    }
+    let held = scaling.held_max.map_or_else(String::new, |held| format!(", at most {held} requests waited"));
+    push(
+        text,
+        &format!("  first answer after {:.0} ms{held}, failed requests {}", scaling.cold_start_ms, scaling.errors),
+    );
 }
 
 fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {

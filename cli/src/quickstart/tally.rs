@@ -82,6 +82,14 @@ impl Tally {
         self.first_arm.iter().filter(|(_, first)| *first == arm).map(|(user, _)| *user).collect()
     }
 
+    /// Users that were on that arm under the last weights.
+    pub fn last_users_on(&self, arm: &str) -> Vec<u32> {
+        let mut users: Vec<u32> =
+            self.later_arm.iter().filter(|(_, last)| *last == arm).map(|(user, _)| *user).collect();
+        users.sort_unstable();
+        users
+    }
+
     /// Figures of all users together.
     pub fn traffic(&self) -> Traffic {
         let requests_by_arm: BTreeMap<String, u64> =

@@ -8,5 +8,7 @@ mod faults;
 mod flows;
 mod harness;
 mod kill;
+
 mod quickstart;
 mod quiet;
+mod scaling;

@@ -47,6 +47,16 @@ fn check(document: &Value) {
     assert!(traffic["movedOnReweight"].as_u64().unwrap() > 60, "{document:#}");
     let accuracy = |arm: usize| document["arms"][arm]["accuracy"].as_f64().unwrap();
     assert!((0.8..0.97).contains(&accuracy(0)) && accuracy(1) > 0.95, "{document:#}");
+    let scaling = &document["scaling"];
+    assert_eq!(scaling["errors"], 0, "{scaling:#}");
+    assert!(scaling["coldStartMs"].as_f64().unwrap() > 0.0, "{scaling:#}");
+    assert!(scaling["heldMax"].as_u64().unwrap() > 0, "{scaling:#}");
+    let pods = |field: &str| -> Vec<i64> {
+        scaling["replicas"].as_array().unwrap().iter().map(|point| point[field].as_i64().unwrap()).collect()
+    };
+    let (desired, ready) = (pods("desired"), pods("ready"));
+    assert!(desired.iter().max().unwrap() > &1 && ready.iter().max().unwrap() > &1, "{scaling:#}");
+    assert_eq!((desired.last(), ready.last()), (Some(&0), Some(&0)), "{scaling:#}");
     assert!(document["peakRssBytes"].as_u64().unwrap() > document["platformIdleRssBytes"].as_u64().unwrap());
 }
 
@@ -57,7 +67,18 @@ fn plain_lines_and_no_escape_codes_in_a_pipe() {
     let all = text(&output);
     assert!(output.status.success(), "{all}");
     assert!(!all.contains('\u{1b}'), "escape codes in a pipe: {all:?}");
-    for part in ["platform", "train", "publish", "serve", "traffic", "reweight", "failed requests 0", "down --purge"] {
+    for part in [
+        "platform",
+        "train",
+        "publish",
+        "serve",
+        "traffic",
+        "reweight",
+        "scaling",
+        "first answer after",
+        "failed requests 0",
+        "down --purge",
+    ] {
         assert!(all.contains(part), "{all}\nlacks {part:?}");
     }
 }

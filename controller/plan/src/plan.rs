@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::world::Key;
 
+/// Field manager that owns what is given to somebody else, until they write it.
+pub const HANDOVER_MANAGER: &str = "modelway-handover";
+
 /// One call to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
@@ -14,6 +17,9 @@ pub enum Action {
     Create(Value),
     /// Server-side apply of the whole manifest.
     Apply(Value),
+    /// Server-side apply of a few fields in the name of [`HANDOVER_MANAGER`], which keeps them as they are until their
+    /// next owner writes.
+    HandOver(Value),
     /// Replace the object whose `resourceVersion` is in the manifest.
     Replace(Value),
     /// Merge patch; the patch carries the `resourceVersion` that it was made for.
@@ -30,9 +36,11 @@ impl Action {
     /// The object that the action is about.
     pub fn key(&self) -> Option<Key> {
         match self {
-            Self::Create(object) | Self::Apply(object) | Self::Replace(object) | Self::Status(object) => {
-                Key::of(object)
-            }
+            Self::Create(object)
+            | Self::Apply(object)
+            | Self::HandOver(object)
+            | Self::Replace(object)
+            | Self::Status(object) => Key::of(object),
             Self::Patch { key, .. } | Self::Delete { key, .. } => Some(key.clone()),
             Self::Event(event) => Key::of(&event.regarding),
         }

@@ -9,10 +9,11 @@ use crate::{
     json as read,
     manifest::{self, Obstacle, annotate, ensure},
     mount::{self, MountedModel},
-    plan::Plan,
+    plan::{Action, Plan},
     pods::{self, Problem},
+    replicas::Replicas,
     resolve::{Resolution, ServedModel, digest_of},
-    template,
+    routes, template,
     world::Kind,
 };
 
@@ -34,6 +35,10 @@ pub struct Observed<'a> {
     pub service: Option<&'a Value>,
     /// What keeps its pods from becoming ready.
     pub problem: Option<Problem>,
+    /// How many pods there should be, and who says so.
+    pub replicas: Replicas,
+    /// Whether the newest template was rolled out completely before.
+    is_rolled_out: bool,
 }
 
 impl<'a> Observed<'a> {
@@ -54,12 +59,14 @@ impl<'a> Observed<'a> {
             deployment,
             service: own(Kind::Service),
             problem: pods::problem(pods).or_else(|| deployment.and_then(pods::deployment_problem)),
+            replicas: Replicas::of(cx, inference, spec, deployment),
+            is_rolled_out: is_rolled_out(cx, inference, spec, deployment),
         }
     }
 
     /// Pods that there should be.
     pub fn desired(&self) -> i32 {
-        self.spec.replicas.unwrap_or(1).max(0)
+        self.replicas.desired()
     }
 
     /// Pods that can take traffic.
@@ -68,7 +75,7 @@ impl<'a> Observed<'a> {
     }
 
     /// Pods that there are.
-    pub fn replicas(&self) -> i32 {
+    pub fn existing(&self) -> i32 {
         self.count("/status/replicas")
     }
 
@@ -77,15 +84,23 @@ impl<'a> Observed<'a> {
         i32::try_from(count).unwrap_or(i32::MAX)
     }
 
-    /// Whether every pod has the newest template and is ready, and none of the old ones is left.
+    /// Whether every pod has the newest template and is ready, and none of the old ones is left. Where the number of
+    /// pods follows the load, one ready pod is enough: the others come and go.
     pub fn is_settled(&self) -> bool {
         let Some(live) = self.deployment else { return false };
         let wanted = read::number(live, "/spec/replicas");
-        read::number(live, "/status/observedGeneration") >= read::number(live, "/metadata/generation")
-            && read::number(live, "/status/updatedReplicas") == wanted
-            && read::number(live, "/status/replicas") == wanted
-            && read::number(live, "/status/readyReplicas") >= wanted
-            && wanted == i64::from(self.desired())
+        let ready = read::number(live, "/status/readyReplicas");
+        if self.replicas.moves() && self.is_rolled_out {
+            return ready >= wanted.min(1);
+        }
+        let has_old = read::number(live, "/status/updatedReplicas") != read::number(live, "/status/replicas");
+        if has_old || read::number(live, "/status/observedGeneration") < read::number(live, "/metadata/generation") {
+            return false;
+        }
+        if self.replicas.moves() {
+            return ready >= wanted.min(1);
+        }
+        read::number(live, "/status/replicas") == wanted && ready >= wanted && wanted == i64::from(self.desired())
     }
 
     /// Whether the Deployment carries the model that the spec resolves to.
@@ -97,6 +112,12 @@ impl<'a> Observed<'a> {
             Resolution::Missing { .. } => false,
         }
     }
+}
+
+fn is_rolled_out(cx: &Context, inference: &Value, spec: &Predictor, deployment: Option<&Value>) -> bool {
+    let newest = deployment.and_then(|live| read::annotation(live, labels::TEMPLATE_HASH));
+    let known = routes::observe(cx, inference).map(routes::templates_in).unwrap_or_default();
+    newest.is_some() && newest == known.get(&spec.name).map(String::as_str)
 }
 
 fn has_labels(object: &Value, wanted: &Map<String, Value>) -> bool {
@@ -128,10 +149,30 @@ pub fn ensure_objects(cx: &Context, plan: &mut Plan, inference: &Value, observed
         return Ok(());
     };
     let service = service(inference, predictor, &selector, &template);
-    ensure(plan, cx, inference, deployment(inference, observed, &selector, &template, model.as_ref()))?;
+    let deployment = deployment(inference, observed, &selector, &template, model.as_ref());
+    hand_over(plan, observed, &deployment);
+    ensure(plan, cx, inference, deployment)?;
     ensure(plan, cx, inference, service)?;
     let labels = common_labels(name, labels::component::PREDICTOR);
-    ensure_budget(cx, plan, inference, &names::predictor(name, predictor), observed.desired(), labels, &selector)
+    ensure_budget(cx, plan, inference, &names::predictor(name, predictor), observed.replicas.most(), labels, &selector)
+}
+
+/// Gives the number of pods to another scaler: the field must have another owner before it is left out of a manifest,
+/// or the API server puts it back to 1 ("Transferring ownership" in Kubernetes' text on server-side apply).
+fn hand_over(plan: &mut Plan, observed: &Observed, deployment: &Value) {
+    let Some(live) = observed.deployment.filter(|_| matches!(observed.replicas, Replicas::External { .. })) else {
+        return;
+    };
+    if read::annotation(live, labels::SCALED_BY) == read::annotation(deployment, labels::SCALED_BY) {
+        return;
+    }
+    let metadata = &deployment["metadata"];
+    plan.push(Action::HandOver(json!({
+        "apiVersion": deployment["apiVersion"],
+        "kind": deployment["kind"],
+        "metadata": { "name": metadata["name"], "namespace": metadata["namespace"] },
+        "spec": { "replicas": live["spec"]["replicas"] },
+    })));
 }
 
 /// The model and the version whose name is in its path. While the digest stays, so does the path: no pod rolls
@@ -170,13 +211,16 @@ fn deployment(
         annotate(&mut deployment, labels::MOUNTED_VERSION, version);
     }
     deployment["spec"] = json!({
-        "replicas": observed.desired(),
         "selector": { "matchLabels": selector },
         "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 0, "maxSurge": 1 } },
         "revisionHistoryLimit": 2,
         "progressDeadlineSeconds": PROGRESS_DEADLINE_SECONDS,
         "template": template,
     });
+    match observed.replicas.manifest() {
+        Some(replicas) => deployment["spec"]["replicas"] = replicas.into(),
+        None => annotate(&mut deployment, labels::SCALED_BY, &observed.replicas.reason().unwrap_or_default()),
+    }
     deployment
 }
 

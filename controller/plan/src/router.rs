@@ -20,12 +20,16 @@ use crate::{
 /// Port that takes the requests.
 pub const PORT: i64 = 8080;
 /// Port with metrics, health and stats.
-const ADMIN_PORT: i64 = 9090;
+pub const ADMIN_PORT: i64 = 9090;
 const KEY_FOLDER: &str = "/etc/modelway/route-key";
 /// Key of the Secret's only entry.
 const KEY_ENTRY: &str = "key";
 /// Routers that are not ready for so long may miss their key.
 const MISSED_AFTER: Duration = Duration::from_secs(30);
+/// Seconds between two questions whether a router that was ready still is: many routers at rest cost their nodes little.
+const READY_PROBE_SECONDS: i64 = 10;
+/// Seconds that a router may wait for its first route table, which may wait for a training: a week.
+const STARTUP_PROBES: i64 = 7 * 86_400;
 /// Time to drain: accept 5 s more, then let the running requests end.
 const GRACE_SECONDS: i64 = 60;
 
@@ -189,6 +193,15 @@ fn deployment(cx: &Context, inference: &Value, spec: &InferenceSpec) -> Value {
     deployment
 }
 
+fn probe(seconds: i64, failures: i64) -> Value {
+    json!({
+        "httpGet": { "path": "/readyz", "port": "admin" },
+        "periodSeconds": seconds,
+        "timeoutSeconds": 1,
+        "failureThreshold": failures,
+    })
+}
+
 fn container(inference: &Value, image: &str) -> Value {
     let key_file = format!("{KEY_FOLDER}/{KEY_ENTRY}");
     let (listen, admin) = (format!("$(POD_IP):{PORT}"), format!("$(POD_IP):{ADMIN_PORT}"));
@@ -208,12 +221,8 @@ fn container(inference: &Value, image: &str) -> Value {
             { "name": HTTP_PORT_NAME, "containerPort": PORT, "protocol": "TCP" },
             { "name": "admin", "containerPort": ADMIN_PORT, "protocol": "TCP" },
         ],
-        "readinessProbe": {
-            "httpGet": { "path": "/readyz", "port": "admin" },
-            "periodSeconds": 1,
-            "timeoutSeconds": 1,
-            "failureThreshold": 2,
-        },
+        "startupProbe": probe(1, STARTUP_PROBES),
+        "readinessProbe": probe(READY_PROBE_SECONDS, 2),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_security(),
         "volumeMounts": [{ "name": "route-key", "mountPath": KEY_FOLDER, "readOnly": true }],

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use modelway_api::{
-    Reason,
+    Reason, bytes,
     duration::{self, DurationError},
-    inference::{InferenceSpec, Traffic, TrafficTimeouts},
+    inference::{InferenceSpec, Traffic, TrafficHold, TrafficTimeouts},
     labels, names,
     route_table::{Arm, ArmState, HoldLimits, ROUTE_TABLE_VERSION, RetryBudget, RouteTableSpec, Rule, Timeouts},
 };
@@ -17,7 +17,9 @@ use crate::{
     manifest::{annotate, manifest},
     percent::percents,
     plan::{Action, Plan},
+    pods::Problem,
     predictor::{HTTP_PORT_NAME, Observed, common_labels},
+    replicas,
     world::{Key, Kind},
 };
 
@@ -104,6 +106,8 @@ fn content(
     let traffic = spec.traffic.clone().unwrap_or_default();
     let timeouts = timeouts(traffic.timeouts.as_ref())
         .map_err(|(field, error)| (Reason::InvalidSpec, format!("traffic.timeouts.{field}: {error}")))?;
+    let hold = hold(traffic.hold.as_ref())
+        .map_err(|(field, error)| (Reason::InvalidSpec, format!("traffic.hold.{field}: {error}")))?;
     Ok(RouteTableSpec {
         version: ROUTE_TABLE_VERSION,
         generation: 0,
@@ -115,7 +119,7 @@ fn content(
         sticky: traffic.sticky,
         timeouts,
         retry: RetryBudget::default(),
-        hold: HoldLimits::default(),
+        hold,
         debug_headers: traffic.debug_headers,
     })
 }
@@ -125,7 +129,8 @@ fn arms(inference: &str, predictors: &[Observed], current: Option<&RouteTableSpe
     let before = |name: &str| current.and_then(|table| table.arms.iter().find(|arm| arm.name == name));
     let arm = |predictor: &Observed| {
         let before = before(&predictor.spec.name);
-        if before.is_none() && predictor.ready() == 0 {
+        let sleeps = predictor.replicas.moves() && predictor.desired() == 0 && predictor.deployment.is_some();
+        if before.is_none() && predictor.ready() == 0 && !sleeps {
             return None;
         }
         let mounted = predictor.deployment.and_then(|live| read::annotation(live, labels::MODEL_IMAGE));
@@ -136,15 +141,44 @@ fn arms(inference: &str, predictors: &[Observed], current: Option<&RouteTableSpe
         Some(Arm {
             name: predictor.spec.name.clone(),
             weight: predictor.spec.weight(),
-            state: if predictor.desired() == 0 { ArmState::Broken } else { ArmState::Active },
+            state: state(predictor, before.map(|arm| arm.state)),
             service: Some(names::predictor(inference, &predictor.spec.name)),
             port_name: Some(HTTP_PORT_NAME.to_owned()),
             endpoints: Vec::new(),
             model,
-            capacity: None,
+            capacity: replicas::concurrency(predictor.spec),
         })
     };
     predictors.iter().filter_map(arm).collect()
+}
+
+/// What the routers do with the predictor's requests. One whose number of pods moves by itself sleeps at zero, and wakes
+/// with its first ready pod; when that cannot come, its requests go elsewhere.
+fn state(predictor: &Observed, before: Option<ArmState>) -> ArmState {
+    let desired = predictor.desired();
+    if !predictor.replicas.moves() {
+        return if desired == 0 { ArmState::Broken } else { ArmState::Active };
+    }
+    if desired == 0 {
+        return ArmState::Asleep;
+    }
+    if predictor.ready() > 0 || before == Some(ArmState::Active) {
+        return ArmState::Active;
+    }
+    if predictor.problem.as_ref().is_some_and(is_hopeless) { ArmState::Broken } else { ArmState::Starting }
+}
+
+/// Whether waiting does not help. A node may still come for a pod that no node has room for.
+fn is_hopeless(problem: &Problem) -> bool {
+    matches!(
+        problem.reason,
+        Some(
+            Reason::CrashLoopBackOff
+                | Reason::CreateContainerConfigError
+                | Reason::ImagePullBackOff
+                | Reason::OOMKilled
+        )
+    )
 }
 
 fn rules(traffic: &Traffic, arms: &[Arm]) -> Vec<Rule> {
@@ -170,6 +204,22 @@ fn timeouts(given: Option<&TrafficTimeouts>) -> Result<Timeouts, (&'static str, 
     Ok(timeouts)
 }
 
+fn hold(given: Option<&TrafficHold>) -> Result<HoldLimits, (&'static str, String)> {
+    let mut limits = HoldLimits::default();
+    let Some(given) = given else { return Ok(limits) };
+    if let Some(requests) = given.max_requests {
+        limits.max_requests = requests;
+    }
+    if let Some(text) = &given.max_bytes {
+        limits.max_bytes = bytes::parse(text).map_err(|error| ("maxBytes", error.to_string()))?;
+    }
+    if let Some(text) = &given.max_age {
+        let age = duration::parse(text).map_err(|error| ("maxAge", error.to_string()))?;
+        limits.max_age_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
+    }
+    Ok(limits)
+}
+
 /// Template hash of each arm as of its last complete rollout.
 fn templates(
     predictors: &[Observed],
@@ -186,7 +236,8 @@ fn templates(
     table.arms.iter().filter_map(hash).collect()
 }
 
-fn templates_in(live: &Value) -> BTreeMap<String, String> {
+/// Template hash of each arm as of its last complete rollout, as the observed table carries it.
+pub fn templates_in(live: &Value) -> BTreeMap<String, String> {
     let text = read::annotation(live, labels::ARM_TEMPLATES).unwrap_or_default();
     serde_json::from_str(text).unwrap_or_default()
 }
@@ -213,7 +264,13 @@ fn numbered(
 
 /// Whether requests are assigned alike and answered by the same models.
 fn is_same_evidence(a: &RouteTableSpec, b: &RouteTableSpec) -> bool {
-    a.arms == b.arms && a.sticky == b.sticky && a.salt == b.salt && a.rules == b.rules
+    arms_are_alike(&a.arms, &b.arms) && a.sticky == b.sticky && a.salt == b.salt && a.rules == b.rules
+}
+
+/// Whether arms are the same but for what changes no answer: that one sleeps, and how many requests a pod takes.
+fn arms_are_alike(a: &[Arm], b: &[Arm]) -> bool {
+    let evidence = |arm: &Arm| Arm { state: ArmState::default(), capacity: None, ..arm.clone() };
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| evidence(a) == evidence(b))
 }
 
 fn write(

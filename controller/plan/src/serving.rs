@@ -13,7 +13,7 @@ use crate::{
     manifest::{Obstacle, ensure_status},
     plan::{Action, Plan},
     predictor::{self, Observed},
-    refusal,
+    refusal, replicas,
     resolve::resolve,
     router, routes, serving_status, template,
     world::{Key, Kind},
@@ -70,7 +70,7 @@ pub fn plan(cx: &Context, key: &Key) -> Plan {
     };
     let status = serving_status::status(&view);
     ensure_status(&mut plan, live, &serde_json::to_value(&status).expect("a status is plain data"));
-    serving_status::tell(&mut plan, live, &status);
+    serving_status::tell(&mut plan, live, &view.before, &status);
     plan
 }
 
@@ -83,6 +83,9 @@ fn ensure_all(
     problems: &mut Problems,
 ) {
     for observed in predictors {
+        if let Some(Err(error)) = replicas::policy(observed.spec) {
+            problems.values.push(format!("predictor {}: {error}", observed.spec.name));
+        }
         if let Some(problem) = template::problem(observed.spec) {
             problems.values.push(problem);
         } else if let Err(obstacle) = predictor::ensure_objects(cx, plan, live, observed) {

@@ -5,6 +5,7 @@ use modelway_api::{
     Reason,
     conditions::{self, State},
     inference::{InferenceSpec, InferenceStatus, PredictorStatus},
+    route_table::ArmState,
 };
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ use crate::{
 
 /// Longest message of one predictor.
 const PREDICTOR_MESSAGE_MAX: usize = 1_024;
+/// Longest reason of a number of pods.
+const SCALE_REASON_MAX: usize = 256;
 
 /// All that a status is made from.
 pub struct View<'a> {
@@ -56,7 +59,6 @@ pub fn status(view: &View) -> InferenceStatus {
     let first = values.or_else(|| view.problems.objects.first().cloned()).or(tableless);
     let cause = first.or_else(|| parts.into_iter().find_map(|(_, part, _)| part.err()));
     summarize(view, &mut list, cause);
-    unsupported(view, &mut list);
     let statuses = predictor_statuses(view);
     let (ready, desired) = statuses.iter().fold((0, 0), |(ready, desired), predictor| {
         (ready + predictor.ready_replicas.min(predictor.desired_replicas), desired + predictor.desired_replicas)
@@ -84,8 +86,22 @@ pub fn unreadable(live: &Value, error: &str, now: Timestamp) -> Value {
     serde_json::to_value(status).expect("a status is plain data")
 }
 
-/// Tells when the summary changes.
-pub fn tell(plan: &mut Plan, live: &Value, status: &InferenceStatus) {
+/// Tells of every predictor that gets another number of pods by itself.
+fn tell_scaling(plan: &mut Plan, live: &Value, before: &InferenceStatus, status: &InferenceStatus) {
+    for predictor in &status.predictor_statuses {
+        let Some(why) = &predictor.scale_reason else { continue };
+        let known = before.predictor_statuses.iter().find(|known| known.name == predictor.name);
+        let Some(from) = known.map(|known| known.desired_replicas) else { continue };
+        if from != predictor.desired_replicas {
+            let message = format!("predictor {}: {from} -> {} pods, {why}", predictor.name, predictor.desired_replicas);
+            plan.tell(live, false, Reason::Scaled, message);
+        }
+    }
+}
+
+/// Tells when the summary changes, and of every change of a number of pods.
+pub fn tell(plan: &mut Plan, live: &Value, before: &InferenceStatus, status: &InferenceStatus) {
+    tell_scaling(plan, live, before, status);
     let Some(ready) = conditions::find(&status.conditions, conditions::READY) else { return };
     let before = read::condition(live, conditions::READY).unwrap_or(&Value::Null);
     if before["reason"] == ready.reason.as_str() && before["status"] == ready.status.as_str() {
@@ -108,7 +124,8 @@ fn models(view: &View) -> Part {
 
 fn replicas(view: &View) -> Part {
     for predictor in view.predictors {
-        if predictor.is_settled() && predictor.has_current_model() {
+        let is_waking = predictor.replicas.moves() && predictor.problem.is_none() && is_waking(view, predictor);
+        if (predictor.is_settled() || is_waking) && predictor.has_current_model() {
             continue;
         }
         let name = &predictor.spec.name;
@@ -206,26 +223,11 @@ fn needs_attention(reason: Reason) -> bool {
     )
 }
 
-/// Says which accepted fields do nothing.
-fn unsupported(view: &View, list: &mut Vec<conditions::Condition>) {
-    let scaled: Vec<&str> = view
-        .spec
-        .predictors
-        .iter()
-        .filter(|predictor| predictor.auto_scale.is_some())
-        .map(|predictor| predictor.name.as_str())
-        .collect();
-    if scaled.is_empty() {
-        conditions::remove(list, conditions::SUPPORTED);
-        return;
-    }
-    let message = format!(
-        "autoScale of predictor {} is accepted and not acted on by this release: set replicas",
-        scaled.join(", ")
-    );
-    let (now, generation) = (view.cx.now, generation(view.live));
-    let reason = Reason::FieldNotSupported;
-    conditions::set(list, conditions::SUPPORTED, State::False, reason, message, generation, now);
+/// Whether the predictor sleeps or comes back from that: its requests wait, so nothing is wrong.
+fn is_waking(view: &View, predictor: &Observed) -> bool {
+    let arms = view.routes.table.as_ref().map_or(&[][..], |table| &table.arms[..]);
+    let arm = arms.iter().find(|arm| arm.name == predictor.spec.name);
+    arm.is_some_and(|arm| matches!(arm.state, ArmState::Asleep | ArmState::Starting))
 }
 
 fn predictor_statuses(view: &View) -> Vec<PredictorStatus> {
@@ -237,9 +239,10 @@ fn predictor_statuses(view: &View) -> Vec<PredictorStatus> {
         let digest = arm.and_then(|arm| arm.model.as_deref()).map(digest_of);
         PredictorStatus {
             name: name.to_owned(),
-            replicas: predictor.replicas(),
+            replicas: predictor.existing(),
             ready_replicas: predictor.ready(),
             desired_replicas: predictor.desired(),
+            scale_reason: predictor.replicas.reason().map(|why| conditions::shortened(&why, SCALE_REASON_MAX)),
             endpoint: endpoint(predictor),
             traffic_percent: percents.get(name).copied().unwrap_or(0),
             model_version: version_of(predictor),

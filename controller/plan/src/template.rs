@@ -58,6 +58,19 @@ fn keep_last_words(template: &mut Value) {
     }
 }
 
+/// Whether a container asks for a GPU, by the resource's name.
+pub fn has_gpu(predictor: &Predictor) -> bool {
+    let template = predictor.template.as_ref().unwrap_or(&Value::Null);
+    let limits = read::items(template, "/spec/containers").flat_map(|container| {
+        ["requests", "limits"].into_iter().filter_map(|kind| container["resources"][kind].as_object())
+    });
+    let mut names = limits.flat_map(|resources| resources.keys());
+    names.any(|name| {
+        let name = name.rsplit('/').next().unwrap_or_default();
+        name.starts_with("gpu") || name.starts_with("mig-") || name.ends_with("gpu") || name.ends_with("gpu.shared")
+    })
+}
+
 /// The value as an object; anything else is replaced by an empty one and the API server says what is missing.
 pub(crate) fn object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {

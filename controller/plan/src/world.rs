@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use crate::replicas::Load;
+
 /// A kind of object that planners read or write.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Kind {
@@ -138,6 +140,8 @@ pub struct Rejection {
 pub struct World {
     objects: BTreeMap<Key, Arc<Value>>,
     rejections: BTreeMap<Key, Rejection>,
+    /// By Inference.
+    loads: BTreeMap<Key, Load>,
 }
 
 impl World {
@@ -188,7 +192,12 @@ impl World {
         let own = Key::new(Kind::Namespace, "", namespace);
         objects.extend(self.objects.get(&own).map(|object| (own, object.clone())));
         let rejections = self.rejections.iter().filter(|(key, _)| key.namespace == namespace);
-        Self { objects, rejections: rejections.map(|(key, why)| (key.clone(), why.clone())).collect() }
+        let loads = self.loads.iter().filter(|(key, _)| key.namespace == namespace);
+        Self {
+            objects,
+            rejections: rejections.map(|(key, why)| (key.clone(), why.clone())).collect(),
+            loads: loads.map(|(key, load)| (key.clone(), load.clone())).collect(),
+        }
     }
 
     /// Remembers that the API server refused a manifest.
@@ -204,6 +213,19 @@ impl World {
     /// Why the API server last refused the object.
     pub fn rejection(&self, key: &Key) -> Option<&Rejection> {
         self.rejections.get(key)
+    }
+
+    /// What the routers of an Inference tell.
+    pub fn load(&self, namespace: &str, inference: &str) -> Option<&Load> {
+        self.loads.get(&Key::new(Kind::Inference, namespace, inference))
+    }
+
+    /// Takes in what the routers of an Inference tell; `None` forgets it.
+    pub fn set_load(&mut self, inference: Key, load: Option<Load>) {
+        match load {
+            Some(load) => self.loads.insert(inference, load),
+            None => self.loads.remove(&inference),
+        };
     }
 
     /// Number of objects.

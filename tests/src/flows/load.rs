@@ -34,12 +34,17 @@ impl Report {
 impl Load {
     /// `users` people in `lanes` sequences of requests, each person always in the same one.
     pub fn start(endpoint: &str, model: &str, users: u32, lanes: u32) -> anyhow::Result<Self> {
+        Self::start_for(endpoint, model, &(0..users).collect::<Vec<_>>(), lanes)
+    }
+
+    /// These people.
+    pub fn start_for(endpoint: &str, model: &str, users: &[u32], lanes: u32) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).no_proxy().build()?;
         let url = format!("{endpoint}/v2/models/{model}/infer");
         let stop = CancellationToken::new();
         let tasks = (0..lanes)
             .map(|lane| {
-                let people: Vec<u32> = (lane..users).step_by(lanes.max(1) as usize).collect();
+                let people = users.iter().copied().skip(lane as usize).step_by(lanes.max(1) as usize).collect();
                 tokio::spawn(lane_of(http.clone(), url.clone(), people, stop.clone()))
             })
             .collect();

@@ -2,6 +2,7 @@
 
 mod faults;
 mod load;
+mod scaling;
 mod serve;
 mod support;
 
@@ -10,5 +11,8 @@ pub use faults::{
     bad_inferences_say_what_is_wrong, names_at_their_limits_work_and_children_that_collide_are_named,
 };
 pub use load::{Load, Report};
+pub use scaling::{
+    a_predictor_sleeps_wakes_and_follows_its_load, another_scaler_owns_the_number, one_that_never_wakes_ends_the_wait,
+};
 pub use serve::publishes_serves_reweights_and_rolls;
 pub use support::{Flow, Images, condition};

@@ -49,6 +49,21 @@ async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one() {
 }
 
 #[tokio::test]
+async fn a_predictor_sleeps_wakes_and_follows_its_load() {
+    run("scaling", flows::a_predictor_sleeps_wakes_and_follows_its_load).await;
+}
+
+#[tokio::test]
+async fn one_that_never_wakes_ends_the_wait() {
+    run("never", flows::one_that_never_wakes_ends_the_wait).await;
+}
+
+#[tokio::test]
+async fn another_scaler_owns_the_number() {
+    run("theirs", flows::another_scaler_owns_the_number).await;
+}
+
+#[tokio::test]
 async fn names_at_their_limits_work_and_children_that_collide_are_named() {
     run("names", flows::names_at_their_limits_work_and_children_that_collide_are_named).await;
 }

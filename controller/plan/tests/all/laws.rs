@@ -1,6 +1,9 @@
 //! Laws for every order of events: plans are idempotent, they converge to one state, generations only grow.
 
-use modelway_plan::{Kind, json as read};
+use modelway_plan::{
+    Key, Kind, json as read,
+    replicas::{Load, Wanted},
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -15,6 +18,8 @@ enum Step {
     FinishOneBuild(u8),
     FailOneBuild(u8),
     RollOut,
+    /// Pods that the load of the first predictor asks for, and how many tables the slowest router is behind.
+    Load(u8, u8),
     Turn(u8),
     Pass(u8),
 }
@@ -27,6 +32,8 @@ fn step() -> impl Strategy<Value = Step> {
         any::<u8>().prop_map(Step::FinishOneBuild),
         any::<u8>().prop_map(Step::FailOneBuild),
         Just(Step::RollOut),
+        (0_u8..6, 0_u8..2).prop_map(|(replicas, behind)| Step::Load(replicas, behind)),
+        (0_u8..6, 0_u8..2).prop_map(|(replicas, behind)| Step::Load(replicas, behind)),
         any::<u8>().prop_map(Step::Turn),
         any::<u8>().prop_map(Step::Turn),
         (0_u8..8).prop_map(Step::Pass),
@@ -34,7 +41,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn predictors(arms: &[(u8, u8)]) -> Value {
-    let one = |(index, (job, weight)): (usize, &(u8, u8))| json!({"name": format!("p{index}"), "model": {"name": "digits", "job": format!("job-{job}")}, "trafficWeight": weight});
+    let one = |(index, (job, weight)): (usize, &(u8, u8))| {
+        let mut one = json!({"name": format!("p{index}"), "model": {"name": "digits", "job": format!("job-{job}")}, "trafficWeight": weight});
+        if weight % 2 == 0 {
+            one["autoScale"] = json!({"minReplicas": 0, "maxReplicas": 4});
+        }
+        one
+    };
     arms.iter().enumerate().map(one).collect()
 }
 
@@ -59,6 +72,7 @@ fn happen(simulation: &mut Simulation, step: &Step) {
             }
         }
         Step::RollOut => simulation.roll_out(),
+        Step::Load(replicas, behind) => load(simulation, *replicas, *behind),
         Step::Turn(index) => {
             let keys = simulation.keys();
             if let Some(key) = keys.get(usize::from(*index) % keys.len().max(1)) {
@@ -68,6 +82,28 @@ fn happen(simulation: &mut Simulation, step: &Step) {
         Step::Pass(seconds) => simulation.pass(std::time::Duration::from_secs(u64::from(*seconds))),
         Step::Train(_) => {}
     }
+}
+
+fn load(simulation: &mut Simulation, replicas: u8, behind: u8) {
+    let Some(table) = simulation.get(Kind::RouteTable, "digits") else { return };
+    let followed = read::number(table, "/spec/generation") - i64::from(behind);
+    let wanted = Wanted { replicas: replicas.into(), why: "the load".to_owned() };
+    let load = Load { followed: Some(followed), wanted: [("p0".to_owned(), wanted)].into() };
+    simulation.world.set_load(Key::new(Kind::Inference, "default", "digits"), Some(load));
+}
+
+/// A predictor that has no pods because of its load is one whose requests every router holds.
+fn sleepers_are_held(simulation: &Simulation) -> bool {
+    let Some(table) = simulation.get(Kind::RouteTable, "digits") else { return true };
+    let scaled = simulation.get(Kind::Inference, "digits").is_some_and(|inference| {
+        let p0 = read::items(inference, "/spec/predictors").find(|predictor| predictor["name"] == "p0");
+        p0.is_some_and(|predictor| predictor["autoScale"].is_object())
+    });
+    let pods = simulation.get(Kind::Deployment, "digits-p0").map(|live| read::number(live, "/spec/replicas"));
+    let arm = read::items(table, "/spec/arms").find(|arm| arm["name"] == "p0");
+    !scaled
+        || pods != Some(0)
+        || arm.is_some_and(|arm| matches!(read::text(arm, "/state"), "Asleep" | "Starting" | "Broken"))
 }
 
 /// What must not depend on the order: who serves what, and how much.
@@ -91,6 +127,7 @@ proptest! {
         let mut simulation = Simulation::new();
         for step in &steps {
             happen(&mut simulation, step);
+            prop_assert!(sleepers_are_held(&simulation), "no pods, and a router that does not hold");
         }
         simulation.run();
         for key in simulation.keys() {

@@ -4,5 +4,7 @@
 
 mod laws;
 mod publishing;
+mod scale;
+mod scaling;
 mod serving;
 mod simulation;

@@ -13,11 +13,11 @@ pub fn inference(predictors: &Value) -> Value {
         "spec": {"framework": "ONNX", "predictors": predictors, "traffic": {"sticky": [{"header": "x-user"}]}}})
 }
 
-fn by_job(name: &str, job: &str, weight: i64) -> Value {
+pub fn by_job(name: &str, job: &str, weight: i64) -> Value {
     json!({"name": name, "model": {"name": "digits", "job": job}, "trafficWeight": weight})
 }
 
-fn two_versions() -> Simulation {
+pub fn two_versions() -> Simulation {
     let mut simulation = Simulation::new();
     for job in ["job-1", "job-2"] {
         simulation.train(job);
@@ -34,11 +34,11 @@ fn serving() -> Simulation {
     simulation
 }
 
-fn ready(simulation: &Simulation) -> (String, String) {
+pub fn ready(simulation: &Simulation) -> (String, String) {
     simulation.condition(Kind::Inference, "digits", "Ready")
 }
 
-fn pair(status: &str, reason: &str) -> (String, String) {
+pub fn pair(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
@@ -316,18 +316,6 @@ fn a_key_is_made_once_and_again_when_routers_miss_it() {
     assert!(!makes_key(&simulation), "it may be on its way");
     simulation.pass(Duration::from_secs(31));
     assert!(makes_key(&simulation), "somebody may have deleted it");
-}
-
-#[test]
-fn unsupported_fields_are_said() {
-    let mut simulation = serving();
-    simulation.edit(Kind::Inference, "digits", |inference| {
-        inference["spec"]["predictors"][0]["autoScale"] = json!({"minReplicas": 1, "maxReplicas": 3});
-    });
-    simulation.run();
-    let supported = simulation.condition(Kind::Inference, "digits", "Supported");
-    assert_eq!(supported, pair("False", "FieldNotSupported"));
-    assert_eq!(ready(&simulation).0, "True");
 }
 
 #[test]

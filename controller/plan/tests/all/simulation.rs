@@ -1,6 +1,6 @@
 //! A world that obeys plans, with somebody who plays the workload controllers.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use modelway_plan::{Action, Context, Key, Kind, Plan, Settings, World, job_source::built_in, json as read};
@@ -15,6 +15,8 @@ pub struct Simulation {
     pub events: Vec<String>,
     /// Every generation of every route table, in order.
     pub generations: Vec<i64>,
+    /// Deployments whose number of pods has another owner.
+    pub handed_over: BTreeSet<Key>,
     counter: u64,
 }
 
@@ -28,7 +30,7 @@ impl Simulation {
         };
         let now = Timestamp::from_second(1_700_000_000).unwrap();
         let (world, events, generations) = (World::default(), Vec::new(), Vec::new());
-        Self { world, settings, now, events, generations, counter: 0 }
+        Self { world, settings, now, events, generations, handed_over: BTreeSet::new(), counter: 0 }
     }
 
     pub fn pass(&mut self, time: Duration) {
@@ -142,7 +144,10 @@ impl Simulation {
                     self.put(object);
                 }
             }
-            Action::Apply(object) => self.put(object),
+            Action::Apply(object) => self.put(self.with_replicas(object)),
+            Action::HandOver(object) => {
+                self.handed_over.insert(Key::of(&object).unwrap());
+            }
             Action::Replace(object) => {
                 let live = self.world.object(&Key::of(&object).unwrap()).cloned();
                 let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
@@ -172,6 +177,17 @@ impl Simulation {
             Action::Event(event) => self.events.push(event.reason.to_string()),
         }
         true
+    }
+
+    /// A number of pods that nobody owns any more is 1 again.
+    fn with_replicas(&self, mut object: Value) -> Value {
+        let key = Key::of(&object).unwrap();
+        if key.kind == Kind::Deployment && object["spec"]["replicas"].is_null() {
+            let live = self.world.object(&key).map(|live| live["spec"]["replicas"].clone());
+            let kept = live.filter(|_| self.handed_over.contains(&key));
+            object["spec"]["replicas"] = kept.unwrap_or_else(|| 1.into());
+        }
+        object
     }
 
     /// A training job that writes to a claim.
