@@ -9,6 +9,7 @@ use crate::address::AddressPool;
 use crate::events::EventSink;
 use crate::images::ImagesInUse;
 use crate::layout::Layout;
+use crate::limits::Limiter;
 use crate::options::NodeOptions;
 
 /// No call to the API may hang a pod.
@@ -21,6 +22,7 @@ pub struct Context {
     pub addresses: Mutex<AddressPool>,
     pub images: ImagesInUse,
     pub events: EventSink,
+    pub limits: Limiter,
     /// `NAME=value` mark of this data folder, split.
     pub data_mark: (String, String),
     pub cores: u64,

@@ -11,6 +11,7 @@ mod holder;
 mod housekeeping;
 pub mod images;
 mod layout;
+mod limits;
 pub mod logs;
 mod node;
 mod options;
@@ -22,6 +23,7 @@ pub mod shim;
 mod sweep;
 
 pub use holder::holder_of;
+pub use limits::{LIMITS_ENFORCED, LimitMeans};
 pub use node::{NodeError, run};
 pub use options::{NodeOptions, PodCidr, Timing};
 pub use pod::backoff::BackoffRule;

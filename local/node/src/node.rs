@@ -21,6 +21,7 @@ use crate::context::{Context, Shared};
 use crate::housekeeping::Orphans;
 use crate::images::ImagesInUse;
 use crate::layout::Layout;
+use crate::limits::Limiter;
 use crate::options::NodeOptions;
 use crate::pod::worker::{Wanted, Worker};
 use crate::{claim, events, registration, schedule, sweep};
@@ -54,8 +55,9 @@ pub async fn run(options: NodeOptions, cancel: CancellationToken) -> Result<(), 
     services.spawn(writer);
     register(&context).await?;
     services.spawn(keep_house(context.clone()));
-    Pods::new(context).run(&cancel).await;
+    Pods::new(context.clone()).run(&cancel).await;
     services.shutdown().await;
+    context.limits.close().await;
     Ok(())
 }
 
@@ -71,13 +73,8 @@ async fn set_up(options: NodeOptions) -> Result<(Shared, impl Future<Output = ()
     let mark = sweep::mark(&root).map_err(in_data_dir)?;
     let (name, value) = mark.split_once('=').unwrap_or((sweep::DATA_MARK, ""));
     let data_mark = (name.to_owned(), value.to_owned());
-    let swept = tokio::task::spawn_blocking(move || sweep::sweep(&root))
-        .await
-        .map_err(|error| NodeError::Sweep(error.into()))?;
-    match swept.map_err(NodeError::Sweep)? {
-        0 => {}
-        count => tracing::warn!(count, "ended processes that an earlier platform left behind"),
-    }
+    let limits = sweep_and_detect(&options, root).await?;
+    tracing::info!(limits = limits.summary(), "node");
     let (events, writer) = events::recorder(options.client.clone(), options.name.clone());
     let context = Context {
         layout,
@@ -85,11 +82,30 @@ async fn set_up(options: NodeOptions) -> Result<(Shared, impl Future<Output = ()
         images: ImagesInUse::default(),
         events,
         data_mark,
+        limits,
         cores: registration::cores(),
         memory_bytes: registration::memory_bytes(),
         options,
     };
     Ok((Arc::new(context), writer))
+}
+
+/// Ends what an earlier life left, and then finds out what this one can limit pods with.
+async fn sweep_and_detect(options: &NodeOptions, root: PathBuf) -> Result<Limiter, NodeError> {
+    let means = options.limits;
+    let arguments = options.executable_args.iter().map(PathBuf::from);
+    let command: Vec<PathBuf> =
+        std::iter::once(options.executable.clone()).chain(arguments).chain([PathBuf::from("limits")]).collect();
+    let work = move || {
+        let swept = sweep::sweep(&root)?;
+        Ok((swept, Limiter::detect(means, &root, registration::cores(), &command)))
+    };
+    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.into()));
+    let (swept, limits) = done.map_err(NodeError::Sweep)?;
+    if swept > 0 {
+        tracing::warn!(count = swept, "ended processes that an earlier platform left behind");
+    }
+    Ok(limits)
 }
 
 async fn register(context: &Context) -> Result<(), NodeError> {
@@ -113,6 +129,7 @@ async fn keep_house(context: Shared) {
     let mut beats = 0_u32;
     loop {
         ticks.tick().await;
+        context.limits.tidy();
         if beats.is_multiple_of(BEATS_A_CLEANUP)
             && let Err(error) = orphans.clean(&context).await
         {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::images::{ImageSource, OciSource};
+use crate::limits::LimitMeans;
 use crate::pod::backoff::BackoffRule;
 
 /// A range of loopback addresses, such as `127.8.0.0/17`.
@@ -105,6 +106,8 @@ pub struct NodeOptions {
     /// Bytes after which a log file is rotated; twice this is kept for each run.
     pub log_limit: u64,
     pub timing: Timing,
+    /// By what limits of containers are enforced; anything but the best is for tests.
+    pub limits: LimitMeans,
 }
 
 impl NodeOptions {
@@ -125,6 +128,7 @@ impl NodeOptions {
             image_cache_limit: 10 << 30,
             log_limit: 10 << 20,
             timing: Timing::default(),
+            limits: LimitMeans::default(),
         }
     }
 }

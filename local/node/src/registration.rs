@@ -88,7 +88,7 @@ fn status(context: &Context, now: Timestamp) -> NodeStatus {
             type_: "Ready".to_owned(),
             status: "True".to_owned(),
             reason: Some("NodeReady".to_owned()),
-            message: Some("pods run as processes of this machine; resource limits are not enforced".to_owned()),
+            message: Some(format!("pods run as processes of this machine; {}", context.limits.summary())),
             last_heartbeat_time: Some(Time(now)),
             last_transition_time: Some(Time(now)),
         }]),

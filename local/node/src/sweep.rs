@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::limits;
 use crate::proc;
 use crate::shim::kill_until_none;
 
@@ -15,11 +16,14 @@ pub const DATA_MARK: &str = "MODELWAY_NODE_DATA";
 /// Enough for any honest number of processes.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Kills every process that a platform on `data_dir` started, and returns how many there were.
+/// Kills every process that a platform on `data_dir` started, and removes the control groups that it made; returns how many
+/// processes there were.
 ///
 /// Call it only while holding the data folder: a living platform's pods carry the same mark.
 pub fn sweep(data_dir: &Path) -> io::Result<usize> {
-    kill_marked(&mark(data_dir)?)
+    let killed = kill_marked(&mark(data_dir)?)?;
+    // A process that shed its mark is still in its control group.
+    Ok(killed + limits::sweep(data_dir)?)
 }
 
 /// Kills what is left of one pod whose shim died.

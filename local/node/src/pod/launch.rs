@@ -16,6 +16,7 @@ use super::rewrite::Rewriter;
 use super::volumes::{self, Roots};
 use crate::context::{Context, call, is_missing};
 use crate::layout::{EXIT_FILE, log_name};
+use crate::limits::Enforced;
 use crate::proc;
 use crate::shim::ShimSpec;
 
@@ -35,6 +36,8 @@ pub struct Launch {
     pub rewriter: Rewriter,
     pub run_dir: PathBuf,
     pub address: Ipv4Addr,
+    /// Which limits hold for it.
+    pub enforced: Enforced,
 }
 
 impl Launch {
@@ -216,6 +219,7 @@ fn lay_out(
         Some(folder) => PathBuf::from(rewriter.rewrite(folder)),
         None => home,
     };
+    let placement = context.limits.place(stage.pod, container);
     let spec = ShimSpec {
         program,
         arguments,
@@ -224,8 +228,9 @@ fn lay_out(
         log_file: logs.join(log_name(run)),
         log_limit: context.options.log_limit,
         exit_file: run_dir.join(EXIT_FILE),
+        limits: placement.shim,
     };
-    Ok(Launch { spec, rewriter, run_dir, address: stage.address })
+    Ok(Launch { spec, rewriter, run_dir, address: stage.address, enforced: placement.enforced })
 }
 
 /// An image's entry point is `modelway` where the specification names none.

@@ -1,5 +1,6 @@
 //! What was seen of a pod and its containers so far.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -7,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::backoff::{Backoff, BackoffRule};
 use super::outcome::Outcome;
 use super::rules::{ContainerRules, PodRules};
+use crate::limits::Enforced;
 
 /// A stable word for machines and a sentence for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,6 +198,8 @@ pub struct PodRecord {
     pub since: Timestamp,
     pub stop: Option<StopRequest>,
     pub outcome: Option<Outcome>,
+    /// Which limits hold for the containers that were started, by their place.
+    pub limits: BTreeMap<usize, Enforced>,
 }
 
 impl PodRecord {
@@ -207,6 +211,7 @@ impl PodRecord {
             since,
             stop: None,
             outcome: None,
+            limits: BTreeMap::new(),
         }
     }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::outcome::Outcome;
 use super::record::{ContainerRecord, ContainerState, PodRecord, Reason, Termination};
 use super::rules::{PodRules, Role, containers};
+use crate::limits;
 
 /// Condition types that this node owns; others are kept as they are.
 const OWN: [&str; 5] = ["PodScheduled", "Initialized", "ContainersReady", "Ready", "DisruptionTarget"];
@@ -147,6 +148,7 @@ fn conditions(pod: &Pod, rules: &PodRules, record: &PodRecord, initialized: bool
     if let Some(Outcome::Failed { disrupted: true, why }) = &record.outcome {
         wanted.push(condition("DisruptionTarget", true, why.clone()));
     }
+    wanted.extend(limits(rules, record));
     for condition in &mut wanted {
         condition.observed_generation = pod.metadata.generation;
         let old = before.iter().find(|old| old.type_ == condition.type_ && old.status == condition.status);
@@ -158,6 +160,17 @@ fn conditions(pod: &Pod, rules: &PodRules, record: &PodRecord, initialized: bool
     };
     let kept: Vec<PodCondition> = before.into_iter().filter(kept).collect();
     wanted.into_iter().chain(kept).collect()
+}
+
+/// Kept from an earlier life until a container starts again.
+fn limits(rules: &PodRules, record: &PodRecord) -> Option<PodCondition> {
+    let named = rules
+        .containers
+        .iter()
+        .enumerate()
+        .filter_map(|(index, rules)| record.limits.get(&index).map(|enforced| (rules.name.as_str(), enforced)));
+    let (hold, why) = limits::condition(named)?;
+    Some(condition(limits::LIMITS_ENFORCED, hold, Some(why)))
 }
 
 fn condition(name: &str, holds: bool, why: Option<Reason>) -> PodCondition {

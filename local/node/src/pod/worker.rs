@@ -129,7 +129,7 @@ impl Worker {
 
     /// Works until the pod is gone, or the platform stops.
     pub async fn run(mut self) {
-        self.begin().await;
+        self.begin();
         loop {
             self.take_wanted();
             let wake = self.step().await;

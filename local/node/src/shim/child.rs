@@ -7,8 +7,10 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal, setsid};
 
 use super::ShimSpec;
+use super::confine::Confinement;
 
-/// Starts the command in a session of its own (`kill 0` in a script must not reach the shim), tied to the shim's life.
+/// Starts the command in a session of its own (`kill 0` in a script must not reach the shim), tied to the shim's life,
+/// and within its limits.
 pub fn spawn(spec: &ShimSpec) -> io::Result<Child> {
     let mut command = Command::new(&spec.program);
     command
@@ -19,12 +21,12 @@ pub fn spawn(spec: &ShimSpec) -> io::Result<Child> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    tie_to_shim(&mut command);
+    prepare_child(&mut command, Confinement::open(&spec.limits)?);
     command.spawn()
 }
 
 #[expect(unsafe_code, reason = "pre_exec is the only way to run code between fork and exec")]
-fn tie_to_shim(command: &mut Command) {
+fn prepare_child(command: &mut Command, confinement: Confinement) {
     let shim = getpid();
     // SAFETY: the closure only makes system calls through rustix: it allocates nothing and takes no lock, and the shim has
     // a single thread.
@@ -33,7 +35,10 @@ fn tie_to_shim(command: &mut Command) {
             setsid()?;
             set_parent_process_death_signal(Some(Signal::KILL))?;
             // The shim may have died before the line above took effect.
-            if getppid() == Some(shim) { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+            if getppid() != Some(shim) {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            confinement.apply()
         });
     }
 }

@@ -51,7 +51,8 @@ pub fn reap(wanted: Option<Pid>) -> Option<rustix::process::WaitStatus> {
     found
 }
 
-fn pause(duration: Duration) {
+/// A wait of less than a second.
+pub fn pause(duration: Duration) {
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(duration.subsec_nanos()) };
     let _ = poll(&mut [], Some(&timeout));
 }

@@ -5,6 +5,7 @@
 //! Everything that it needs arrives as one JSON line on standard input; orders follow as lines `term` and `kill`.
 
 mod child;
+mod confine;
 mod kill;
 mod log;
 mod memory;
@@ -15,10 +16,10 @@ mod spec;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-pub(crate) use kill::kill_until_none;
+pub(crate) use kill::{kill_until_none, pause};
 pub(crate) use log::older as older_log;
 pub use record::ExitRecord;
-pub use spec::{Order, ShimSpec};
+pub use spec::{Order, ShimLimits, ShimSpec};
 
 /// The largest specification that is read; a command line with its environment cannot be larger on Linux.
 const SPEC_LIMIT: usize = 8 << 20;

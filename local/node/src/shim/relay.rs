@@ -12,8 +12,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, kill_process, pidfd_o
 
 use super::kill::{kill_descendants, reap};
 use super::log::{LogWriter, Stream};
+use super::memory::KillCount;
 use super::record::{ExitRecord, now};
-use super::{Order, ShimError, ShimSpec, memory};
+use super::{Order, ShimError, ShimSpec};
 
 /// How often orphans that ended are collected when nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
@@ -69,8 +70,9 @@ pub struct Relay {
     log: LogWriter,
     /// The platform ordered the kill.
     ordered: bool,
+    kills: KillCount,
     /// The kernel's count of kills a moment ago.
-    kills: Option<u64>,
+    killed: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -90,21 +92,23 @@ impl Relay {
             fcntl_setfl(descriptor, flags | OFlags::NONBLOCK).map_err(ShimError::Pipes)?;
         }
         let log = LogWriter::open(&spec.log_file, spec.log_limit);
-        Ok(Self { pid, pidfd, stdout, stderr, log, ordered: false, kills: memory::kills() })
+        let kills = KillCount::of(spec.limits.kill_count.as_deref());
+        let killed = kills.read();
+        Ok(Self { pid, pidfd, stdout, stderr, log, ordered: false, kills, killed })
     }
 
     pub fn run(mut self) -> End {
         let mut ticks = 0_u32;
         let end = loop {
             if let Some(status) = reap(Some(self.pid)) {
-                let oom_killed = memory::was_cause(exit_code(status), self.ordered, self.kills, memory::kills());
+                let oom_killed = self.kills.was_cause(exit_code(status), self.ordered, self.killed);
                 break End::Exited(status, oom_killed);
             }
             let ready = self.wait(TICK);
             if ready.is_empty() {
                 ticks = ticks.wrapping_add(1);
                 if ticks.is_multiple_of(MEMORY_TICKS) {
-                    self.kills = memory::kills();
+                    self.killed = self.kills.read();
                 }
             }
             if self.handle(&ready) {

@@ -17,6 +17,25 @@ pub struct ShimSpec {
     pub log_limit: u64,
     /// Where the [`super::ExitRecord`] goes.
     pub exit_file: PathBuf,
+    #[serde(default)]
+    pub limits: ShimLimits,
+}
+
+/// What holds the container and all that it starts within its limits.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShimLimits {
+    /// The files through which a process joins the control groups of the container.
+    #[serde(default)]
+    pub groups: Vec<PathBuf>,
+    /// The cores that it may use; none for all.
+    #[serde(default)]
+    pub cores: Vec<usize>,
+    /// Private memory of each process.
+    #[serde(default)]
+    pub data_bytes: Option<u64>,
+    /// The file in which the kernel counts the processes of this container that it killed for want of memory.
+    #[serde(default)]
+    pub kill_count: Option<PathBuf>,
 }
 
 /// What the platform may ask of a running shim.

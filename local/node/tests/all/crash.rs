@@ -9,10 +9,10 @@ use crate::platform::{Platform, condition, container, is_alive, is_ready, phase,
 use crate::roles::command;
 
 /// A platform in a process of its own; a test that fails must not leave it behind.
-struct PlatformProcess(Child);
+pub struct PlatformProcess(Child);
 
 impl PlatformProcess {
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -25,7 +25,7 @@ impl Drop for PlatformProcess {
     }
 }
 
-fn start_platform(data: &Path) -> PlatformProcess {
+pub fn start_platform(data: &Path) -> PlatformProcess {
     let line: Vec<String> = serde_json::from_value(command("platform")).unwrap();
     let child =
         Command::new(&line[0]).args(&line[1..]).env("DATA", data).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -41,6 +41,14 @@ async fn seed(data: &Path, pods: &[(&str, Value, Value)]) {
         platform.create_with(name, spec, metadata.clone()).await;
     }
     platform.stop().await;
+}
+
+/// Kills the parent of a container's first process.
+pub fn kill_shim_of(main: i32) {
+    let stat = std::fs::read_to_string(format!("/proc/{main}/stat")).unwrap();
+    let shim: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(shim).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
 }
 
 fn family(folder: &Path) -> String {
@@ -90,10 +98,7 @@ async fn sweep_finds_what_lost_its_shim() {
     platform.create("orphan", json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "x", "command": sh(&family(folder.path()))}]})).await;
     let main = pid_in(&folder.path().join("main")).await;
     let daemon = pid_in(&folder.path().join("daemon")).await;
-    let stat = std::fs::read_to_string(format!("/proc/{main}/stat")).unwrap();
-    let shim: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(shim).unwrap(), rustix::process::Signal::KILL)
-        .unwrap();
+    kill_shim_of(main);
     let pod = platform.wait_phase("orphan", "Failed").await;
     assert_eq!(crate::platform::ended(&pod, 0).exit_code, 137);
     assert!(!is_alive(main) && !is_alive(daemon));

@@ -21,7 +21,7 @@ async fn registers_the_node_and_runs_a_pod_to_its_end() {
     assert_eq!(pod.spec.as_ref().unwrap().node_name.as_deref(), Some("local"));
     assert_eq!((ended(&pod, 0).exit_code, ended(&pod, 0).reason.as_deref()), (0, Some("Completed")));
     assert_eq!(condition(&pod, "Ready").unwrap().reason.as_deref(), Some("PodCompleted"));
-    assert_eq!(pod.metadata.annotations.as_ref().unwrap()["modelway.io/limits"], "not enforced");
+    assert_eq!(condition(&pod, modelway_node::LIMITS_ENFORCED).unwrap().status, "True");
     let mut lines: Vec<String> = platform
         .logs(&pod, |request| request.container = Some("a".into()))
         .await

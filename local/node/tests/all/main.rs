@@ -3,6 +3,7 @@
 
 mod crash;
 mod lifecycle;
+mod limits;
 mod network;
 mod platform;
 mod roles;

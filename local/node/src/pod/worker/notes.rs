@@ -88,6 +88,7 @@ impl Worker {
             let _ = live.as_ref().map(|live| exit.write(&live.launch.spec.exit_file));
         }
         let mut termination = adopt::termination(&exit, Timestamp::now());
+        let is_ending = self.is_ending();
         let wants_logs = container
             .and_then(|container| container.termination_message_policy)
             .is_some_and(|policy| policy == "FallbackToLogsOnError");
@@ -95,7 +96,9 @@ impl Worker {
             let launch = &live.as_ref()?.launch;
             let fallback = || (wants_logs && termination.exit_code != 0).then(|| exec::tail(&launch.spec.log_file));
             let said = message(&launch.termination_file()).or_else(fallback).filter(|message| !message.is_empty());
-            said.map(|said| with_advice(said, launch.address))
+            let advised = said.map(|said| with_advice(said, launch.address));
+            let hint = launch.enforced.hint().filter(|_| termination.exit_code != 0 && !is_ending);
+            [advised, hint].into_iter().flatten().reduce(|said, hint| format!("{said}\n{hint}"))
         });
         self.settle(index, termination);
     }

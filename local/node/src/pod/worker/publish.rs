@@ -8,12 +8,7 @@ use serde_json::json;
 use super::{API_RETRY, Worker};
 use crate::context::{call, is_missing};
 use crate::pod::record::StopCause;
-use crate::pod::rules::containers;
 use crate::pod::status::{difference, status};
-
-/// Annotation that says what this node does not do.
-pub const LIMITS: &str = "modelway.io/limits";
-const NOT_ENFORCED: &str = "not enforced";
 
 impl Worker {
     /// Writes the status when it says something new.
@@ -34,22 +29,6 @@ impl Worker {
                 tracing::debug!(%error, uid = self.uid, "a pod status could not be written; trying again");
                 self.retry = Some(Timestamp::now() + API_RETRY);
             }
-        }
-    }
-
-    /// Says once that resource limits are not enforced, where the pod declares some.
-    pub(super) async fn note_limits(&mut self) {
-        let declares = containers(&self.pod).any(|(_, container)| {
-            container.resources.iter().any(|resources| resources.limits.iter().flatten().next().is_some())
-        });
-        let is_noted = self.pod.metadata.annotations.iter().flatten().any(|(key, _)| key == LIMITS);
-        if !declares || is_noted {
-            return;
-        }
-        let name = self.pod.metadata.name.as_deref().unwrap_or_default();
-        let patch = json!({"metadata": {"uid": self.uid, "annotations": {LIMITS: NOT_ENFORCED}}});
-        if let Err(error) = call(self.api().patch(name, &PatchParams::default(), &Patch::Merge(patch))).await {
-            tracing::debug!(%error, uid = self.uid, "could not note that limits are not enforced");
         }
     }
 

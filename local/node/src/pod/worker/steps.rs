@@ -44,8 +44,7 @@ impl Worker {
     }
 
     /// Sees to what must be there before anything else.
-    pub(super) async fn begin(&mut self) {
-        self.note_limits().await;
+    pub(super) fn begin(&mut self) {
         if self.disrupted() && self.record.finished().is_some() {
             self.context.events.warning(&self.pod, None, "PlatformEnded", "the platform ended while the pod ran");
         }
@@ -97,6 +96,7 @@ impl Worker {
             }
         };
         self.blocked.remove(&index);
+        self.record.limits.insert(index, launch.enforced.clone());
         self.record.containers[index].begin(&self.rules.containers[index], Timestamp::now());
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
@@ -225,6 +225,7 @@ impl Worker {
         self.tasks.abort_all();
         self.context.addresses.lock().release(&self.uid);
         self.context.images.release(&self.uid);
+        self.context.limits.release(&self.uid);
         let pod = self.context.layout.pod(&self.uid);
         for folder in ["volumes", "home", "tmp"] {
             if let Err(error) = volumes::remove_tree(&pod.join(folder)) {
@@ -263,6 +264,7 @@ impl Worker {
             self.clean_up();
         }
         self.context.addresses.lock().release(&self.uid);
+        self.context.limits.release(&self.uid);
         self.left = true;
     }
 
