@@ -1,7 +1,7 @@
 //! Finding and killing what an earlier life of the platform left behind.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits;
@@ -26,9 +26,10 @@ pub fn sweep(data_dir: &Path) -> io::Result<usize> {
     Ok(killed + limits::sweep(data_dir)?)
 }
 
-/// Kills what is left of one pod whose shim died.
-pub(crate) fn sweep_pod(uid: &str) -> io::Result<usize> {
-    kill_marked(&format!("{POD_MARK}={uid}"))
+/// Kills what is left of one pod whose shim died: what carries its mark, and what is in the control groups behind `groups`.
+pub(crate) fn sweep_pod(uid: &str, groups: &[PathBuf]) -> io::Result<usize> {
+    let entry = format!("{POD_MARK}={uid}");
+    kill_all(&entry, || proc::with_environment(&entry).into_iter().chain(limits::members(groups)).collect())
 }
 
 /// The `NAME=value` entry that the pods of `data_dir` carry.
@@ -37,16 +38,21 @@ pub(crate) fn mark(data_dir: &Path) -> io::Result<String> {
 }
 
 fn kill_marked(entry: &str) -> io::Result<usize> {
+    kill_all(entry, || proc::with_environment(entry))
+}
+
+/// Kills what `find` finds until it finds nothing; `mark` names it in the error.
+fn kill_all(mark: &str, find: impl Fn() -> Vec<i32>) -> io::Result<usize> {
     let own = i32::try_from(std::process::id()).map_err(io::Error::other)?;
     // A platform may itself run inside a pod.
     let spared = proc::ancestry(own);
-    let scan = || proc::with_environment(entry).into_iter().filter(|pid| !spared.contains(pid)).collect::<Vec<_>>();
+    let scan = || find().into_iter().filter(|pid| *pid > 0 && !spared.contains(pid)).collect::<Vec<_>>();
     let found = scan().len();
     if kill_until_none(LIMIT, scan) {
         return Ok(found);
     }
     Err(io::Error::new(
         io::ErrorKind::TimedOut,
-        format!("processes with {entry} keep starting; look with `ps`, kill their parent"),
+        format!("processes with {mark} keep starting; look with `ps`, kill their parent"),
     ))
 }

@@ -203,6 +203,11 @@ pub fn processes(folder: &Path) -> Vec<i32> {
     found
 }
 
+/// The processes of the groups that are joined through these files.
+pub fn members(files: &[PathBuf]) -> Vec<i32> {
+    files.iter().filter_map(|file| file.parent()).flat_map(processes).collect()
+}
+
 fn collect(folder: &Path, depth: u32, found: &mut Vec<i32>) {
     let listed = std::fs::read_to_string(processes_file(folder)).unwrap_or_default();
     found.extend(listed.lines().filter_map(|line| line.parse::<i32>().ok()));

@@ -14,6 +14,7 @@ mod resources;
 mod verdict;
 
 pub use detect::LimitMeans;
+pub use group::members;
 pub use limiter::Limiter;
 pub use record::sweep;
 pub use verdict::{Enforced, LIMITS_ENFORCED, condition};

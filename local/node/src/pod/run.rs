@@ -41,6 +41,8 @@ impl RunHandle {
 pub struct RunEnd {
     child: Child,
     exit_file: PathBuf,
+    /// The files of its control groups.
+    groups: Vec<PathBuf>,
     uid: String,
     started: Timestamp,
 }
@@ -57,9 +59,9 @@ impl RunEnd {
             ?status,
             "a shim ended without saying how its container did; its processes are killed"
         );
-        let uid = self.uid.clone();
+        let (uid, groups) = (self.uid.clone(), self.groups.clone());
         // Another container of the pod may go with it; a shim is only ever killed by somebody from outside.
-        if !matches!(tokio::task::spawn_blocking(move || sweep_pod(&uid)).await, Ok(Ok(_))) {
+        if !matches!(tokio::task::spawn_blocking(move || sweep_pod(&uid, &groups)).await, Ok(Ok(_))) {
             tracing::warn!(uid = self.uid, "some processes of the pod may be left; they go at the next start");
         }
         let record = ExitRecord { platform_lost: false, ..ExitRecord::lost(self.started, Timestamp::now()) };
@@ -87,6 +89,12 @@ pub async fn start(context: &Context, uid: &str, label: &str, spec: &ShimSpec) -
     let mut line = serde_json::to_vec(spec)?;
     line.push(b'\n');
     tokio::time::timeout(HANDOVER_LIMIT, orders.write_all(&line)).await.map_err(io::Error::from)??;
-    let end = RunEnd { child, exit_file: spec.exit_file.clone(), uid: uid.to_owned(), started: Timestamp::now() };
+    let end = RunEnd {
+        child,
+        exit_file: spec.exit_file.clone(),
+        groups: spec.limits.groups.clone(),
+        uid: uid.to_owned(),
+        started: Timestamp::now(),
+    };
     Ok((RunHandle { orders, pid }, end))
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::platform::{Platform, condition, container, is_alive, is_ready, phase, pid_in, sh, wait_until};
@@ -43,12 +44,14 @@ async fn seed(data: &Path, pods: &[(&str, Value, Value)]) {
     platform.stop().await;
 }
 
-/// Kills the parent of a container's first process.
-pub fn kill_shim_of(main: i32) {
+/// The parent of a container's first process.
+pub fn shim_of(main: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{main}/stat")).unwrap();
-    let shim: i32 = stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(shim).unwrap(), rustix::process::Signal::KILL)
-        .unwrap();
+    stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+pub fn signal(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
 fn family(folder: &Path) -> String {
@@ -98,7 +101,7 @@ async fn sweep_finds_what_lost_its_shim() {
     platform.create("orphan", json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "x", "command": sh(&family(folder.path()))}]})).await;
     let main = pid_in(&folder.path().join("main")).await;
     let daemon = pid_in(&folder.path().join("daemon")).await;
-    kill_shim_of(main);
+    signal(shim_of(main), Signal::KILL);
     let pod = platform.wait_phase("orphan", "Failed").await;
     assert_eq!(crate::platform::ended(&pod, 0).exit_code, 137);
     assert!(!is_alive(main) && !is_alive(daemon));

@@ -1,13 +1,13 @@
 //! CPU and memory limits, by each means that this machine has. What it lacks is skipped, with the reason printed.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::Pod;
 use modelway_node::{LIMITS_ENFORCED, LimitMeans};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::crash::{kill_shim_of, start_platform};
+use crate::crash::{shim_of, signal, start_platform};
 use crate::platform::{Platform, condition, container, ended, is_alive, pid_in, sh, wait_until, waiting};
 
 /// Both kinds of control groups; a machine has one of them, as a rule.
@@ -29,10 +29,15 @@ async fn enforced(platform: &Platform, pod: &str) -> (Pod, String, String) {
     (pod, told.reason.unwrap(), told.message.unwrap())
 }
 
+#[expect(clippy::print_stderr, reason = "a test that is skipped says why")]
+fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
 /// Whether the means that was forced is there; says so where it is not.
 fn offered(reason: &str, wanted: &str) -> bool {
     if reason != wanted {
-        writeln!(std::io::stderr(), "skipped: limits are by {reason} here, {wanted} does not work").unwrap();
+        skip(&format!("limits are by {reason} here, {wanted} does not work"));
     }
     reason == wanted
 }
@@ -137,8 +142,7 @@ async fn groups_go_with_the_platform_and_after_its_kill_with_the_next_one() {
     killed.kill();
     let left = groups(data, &pod);
     if left.is_empty() {
-        writeln!(std::io::stderr(), "skipped: no control groups here").unwrap();
-        return;
+        return skip("no control groups here");
     }
     let platform = Platform::start_on(data, |_| {}).await;
     platform.wait_phase("left", "Failed").await;
@@ -148,32 +152,62 @@ async fn groups_go_with_the_platform_and_after_its_kill_with_the_next_one() {
     assert!(left.iter().map(base).all(|base| !base.exists()), "groups outlive the platform: {left:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_shed_its_mark_is_swept_with_its_group() {
-    let folder = tempfile::tempdir().unwrap();
-    let platform = Platform::start_on(folder.path(), |_| {}).await;
-    let (main, daemon) = (platform.data.join("main"), platform.data.join("daemon"));
+/// A container with a daemon that carries no mark; files for the process ids of both.
+fn shedding(folder: &Path) -> (Value, PathBuf, PathBuf) {
+    let (main, daemon) = (folder.join("main"), folder.join("daemon"));
     let script = format!(
-        "setsid env -i sh -c 'echo $$ > {}; exec sleep 1000' & echo $$ > {}; sleep 1000",
+        "setsid env -i sh -c 'echo $$ > {}; exec sleep 1000' & while [ ! -s {} ]; do sleep 0.05; done; echo $$ > {}; sleep 1000",
+        daemon.display(),
         daemon.display(),
         main.display()
     );
-    let pod = platform.create("shed", limited(&script, &json!({}))).await;
+    (limited(&script, &json!({"limits": {"memory": "1Gi"}})), main, daemon)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_shed_its_mark_goes_with_its_container() {
+    let platform = Platform::start().await;
+    let (spec, main, daemon) = shedding(&platform.data);
+    let pod = platform.create("shed", spec).await;
     let (main, daemon) = (pid_in(&main).await, pid_in(&daemon).await);
     let has_groups = !groups(&platform.data, &pod).is_empty();
-    kill_shim_of(main);
+    signal(shim_of(main), Signal::KILL);
     platform.wait_phase("shed", "Failed").await;
-    let data = platform.data.clone();
-    platform.stop().await;
     if has_groups {
-        assert!(is_alive(daemon));
-        let swept = tokio::task::spawn_blocking(move || modelway_node::sweep(&data)).await.unwrap().unwrap();
-        assert_eq!((swept, is_alive(daemon)), (1, false));
+        assert!(!is_alive(daemon));
     } else {
-        writeln!(std::io::stderr(), "skipped: no control groups here").unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_raw(daemon).unwrap(), rustix::process::Signal::KILL)
-            .unwrap();
+        skip("no control groups here");
+        signal(daemon, Signal::KILL);
     }
+    platform.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_shed_its_mark_is_swept_when_all_above_it_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_owned();
+    let platform = Platform::start_on(&data, |options| "elsewhere".clone_into(&mut options.name)).await;
+    let (mut spec, main, daemon) = shedding(&data);
+    spec["nodeName"] = json!("local");
+    let pod = platform.create("shed", spec).await;
+    platform.stop().await;
+    let mut killed = start_platform(&data);
+    let (main, daemon) = (pid_in(&main).await, pid_in(&daemon).await);
+    let left = groups(&data, &pod);
+    // Neither sees the other go.
+    let shim = shim_of(main);
+    signal(shim, Signal::STOP);
+    killed.kill();
+    signal(shim, Signal::KILL);
+    wait_until("the shim is gone", async || !is_alive(shim)).await;
+    assert!(is_alive(daemon));
+    let swept = tokio::task::spawn_blocking(move || modelway_node::sweep(&data)).await.unwrap().unwrap();
+    if left.is_empty() {
+        skip("no control groups here");
+        return signal(daemon, Signal::KILL);
+    }
+    assert!(swept >= 1 && !is_alive(daemon), "{swept}");
+    assert!(left.iter().all(|group| !group.exists()), "groups are left: {left:?}");
 }
 
 /// The value after `name` in a file of `/proc`.
