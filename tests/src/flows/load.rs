@@ -6,6 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+/// For one request: a predictor that wakes on a busy machine takes its time.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
 /// One answer: the user, and the digest of the model that gave it.
 type Seen = (u32, String);
 
@@ -39,7 +42,7 @@ impl Load {
 
     /// These people.
     pub fn start_for(endpoint: &str, model: &str, users: &[u32], lanes: u32) -> anyhow::Result<Self> {
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(20)).no_proxy().build()?;
+        let http = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build()?;
         let url = format!("{endpoint}/v2/models/{model}/infer");
         let stop = CancellationToken::new();
         let tasks = (0..lanes)

@@ -5,6 +5,7 @@ mod chart;
 mod clusters;
 mod compare;
 mod conformance;
+mod knative;
 mod node;
 mod probes;
 mod real_api;

@@ -91,7 +91,8 @@ async fn services_are_reached_by_address_and_name(cluster: &Cluster) {
 
     let name = "http://web.default.svc.cluster.local/";
     let inside = ["exec", "deployment/web", "--", "timeout", "5", "wget", "-qO-", name];
-    let answer = until_answered(end, async || cluster.kubectl_ok(&inside).await.map_err(|error| error.to_string())).await;
+    let answer =
+        until_answered(end, async || cluster.kubectl_ok(&inside).await.map_err(|error| error.to_string())).await;
     assert!(answer.starts_with("web-"), "{answer}");
 }
 

@@ -262,3 +262,110 @@ impl Heard {
         at(to) - at(from)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn at(second: u64) -> Moment {
+        Duration::from_secs(second)
+    }
+
+    /// Totals of a router that has had `level` requests in flight for so long, ten a second each.
+    fn sample(level: u64, seconds: u64) -> Sample {
+        let requests = level * seconds * 10;
+        Sample { busy_us: level * seconds * 1_000_000, requests, in_flight: level, held: 0, admitted: 1 }
+    }
+
+    fn concurrency(demand: &Demand, now: u64) -> Option<f64> {
+        demand.average(at(now), MINUTE, ScaleMetric::Concurrency).map(|average| (average * 1e6).round() / 1e6)
+    }
+
+    #[test]
+    fn last_level_lasts_until_the_router_is_silent_too_long() {
+        let mut demand = Demand::new(at(0));
+        assert_eq!(concurrency(&demand, 1), None);
+        demand.observe(at(10), "a", "boot", sample(4, 100));
+        assert_eq!([10, 15, 35, 36].map(|now| concurrency(&demand, now)), [Some(4.0), Some(4.0), Some(4.0), None]);
+    }
+
+    #[test]
+    fn short_requests_between_two_reports_are_counted() {
+        let mut demand = Demand::new(at(0));
+        demand.observe(at(0), "a", "boot", Sample::default());
+        demand.observe(at(10), "a", "boot", Sample { busy_us: 30_000_000, requests: 50, ..Sample::default() });
+        assert_eq!(concurrency(&demand, 10), Some(3.0));
+        let rate = demand.average(at(10), MINUTE, ScaleMetric::RequestsPerSecond);
+        assert!(rate.is_some_and(|rate| (rate - 5.0).abs() < 1e-9));
+    }
+
+    #[test]
+    fn rate_is_steady_between_heartbeats() {
+        let mut demand = Demand::new(at(0));
+        for beat in 0..=10 {
+            demand.observe(at(beat * 10), "a", "boot", sample(2, beat * 10));
+        }
+        for now in 100..110 {
+            let rate = demand.average(at(now), MINUTE, ScaleMetric::RequestsPerSecond);
+            assert!(rate.is_some_and(|rate| (rate - 20.0).abs() < 1e-9), "{rate:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn demand_of_routers_adds_up_whoever_restarts() {
+        let mut demand = Demand::new(at(0));
+        for second in 0..=60 {
+            demand.observe(at(second), "a", "boot", sample(3, second));
+            let (boot, since) = if second < 30 { ("one", second) } else { ("two", second - 30) };
+            demand.observe(at(second), "b", boot, sample(5, since));
+        }
+        assert_eq!(concurrency(&demand, 60), Some(8.0));
+        assert_eq!(demand.admitted(at(60)), 1);
+    }
+
+    #[test]
+    fn totals_that_shrink_without_a_restart_are_no_negative_demand() {
+        let mut demand = Demand::new(at(0));
+        demand.observe(at(0), "a", "boot", sample(2, 1_000));
+        demand.observe(at(10), "a", "boot", sample(2, 0));
+        assert_eq!(concurrency(&demand, 10), Some(2.0));
+    }
+
+    #[test]
+    fn listed_router_is_missed_until_it_reports_and_a_delisted_one_is_not() {
+        let mut demand = Demand::new(at(0));
+        demand.expect(at(0), ["a", "b"]);
+        demand.observe(at(1), "a", "boot", sample(1, 1));
+        assert!(!demand.is_complete(at(1)), "b was never heard");
+        demand.observe(at(2), "b", "boot", sample(1, 1));
+        assert!(demand.is_complete(at(2)));
+        demand.lost(at(3), "b");
+        assert!(!demand.is_complete(at(3)));
+        demand.expect(at(4), ["a"]);
+        assert!(demand.is_complete(at(4)));
+    }
+
+    #[test]
+    fn quiet_time_begins_when_the_last_request_ends_and_never_before_the_start() {
+        let mut demand = Demand::new(at(100));
+        demand.observe(at(101), "a", "boot", Sample::default());
+        assert_eq!(demand.quiet(at(110)), at(10));
+        demand.observe(at(120), "a", "boot", Sample { held: 1, ..Sample::default() });
+        assert_eq!(demand.quiet(at(121)), at(0));
+        demand.observe(at(130), "a", "boot", Sample { busy_us: 10_000_000, ..Sample::default() });
+        assert_eq!(demand.quiet(at(150)), at(20));
+    }
+
+    #[test]
+    fn routers_that_come_and_go_are_forgotten() {
+        let mut demand = Demand::new(at(0));
+        for second in 0..1_000 {
+            demand.observe(at(second), &second.to_string(), "boot", sample(1, 1));
+        }
+        assert!(demand.routers.len() <= MOST_ROUTERS);
+        demand.expect(at(10_000), []);
+        assert!(demand.routers.is_empty());
+    }
+}

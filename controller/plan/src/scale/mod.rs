@@ -1,7 +1,7 @@
 //! How many pods a predictor should have: from the demand that its routers tell of, to a number with its reason.
 //!
 //! Everything here is pure. The caller follows the routers' stats into a [`Demand`], reads the [`Policy`] from the
-//! predictor's `autoScale`, and calls [`decide`] every [`TICK`], and at once when a request starts to wait; what one
+//! predictor's `autoScale`, and calls [`decide()`] every [`TICK`], and at once when a request starts to wait; what one
 //! decision leaves for the next is in [`Memory`]. The rules are those of Knative's autoscaler, with the differences
 //! that `docs/scaling.md` lists.
 

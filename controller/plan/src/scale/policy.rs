@@ -256,8 +256,8 @@ fn length(
 mod tests {
     use super::*;
 
-    fn refused(spec: AutoScale) -> String {
-        Policy::of(&spec, Hints::default()).unwrap_err().to_string()
+    fn refused(spec: &AutoScale) -> String {
+        Policy::of(spec, Hints::default()).unwrap_err().to_string()
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
                 "autoScale.panicWindow is 90s: give a duration from 1s to 60s",
             ),
         ] {
-            assert_eq!(refused(spec), expected);
+            assert_eq!(refused(&spec), expected);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Routers {
 
     fn report(&mut self, index: usize, [level, held, requests]: [u64; 3], admitted: u32) {
         let before = self.totals[index];
-        let passed = u64::try_from((self.now - self.seen[index]).as_micros()).unwrap();
+        let passed = u64::try_from(self.now.saturating_sub(self.seen[index]).as_micros()).unwrap();
         self.totals[index] = Sample {
             busy_us: before.busy_us + (before.in_flight + before.held) * passed,
             requests: before.requests + requests,
@@ -121,8 +121,12 @@ proptest! {
         steps in prop::collection::vec(step(), 0..40), policy in policy(), current in 0_u32..60,
     ) {
         let mut routers = Routers::new();
-        steps.iter().for_each(|step| routers.happen(step));
-        NAMES.iter().for_each(|name| routers.demand.lost(routers.now, name));
+        for step in &steps {
+            routers.happen(step);
+        }
+        for name in NAMES {
+            routers.demand.lost(routers.now, name);
+        }
         let (decision, _) = decide(&policy, &Memory::default(), &routers.demand, current, routers.now);
         prop_assert_eq!(decision.replicas, policy.within(current));
     }
@@ -133,7 +137,9 @@ proptest! {
     ) {
         let mut routers = Routers::new();
         routers.demand.expect(Duration::ZERO, NAMES);
-        steps.iter().filter(|step| !matches!(step, Step::Expect { .. })).for_each(|step| routers.happen(step));
+        for step in steps.iter().filter(|step| !matches!(step, Step::Expect { .. })) {
+            routers.happen(step);
+        }
         routers.demand.lost(routers.now, NAMES[1]);
         routers.report(0, [0, 0, 0], 20);
         let now = routers.now + Duration::from_secs(after);

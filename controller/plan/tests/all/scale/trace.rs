@@ -70,6 +70,7 @@ pub fn spike() -> Trace {
 /// A day: quiet at night, its peak in the afternoon, with the noise of many users.
 pub fn day() -> Trace {
     let level = |at: f64| {
+        let at = at.floor();
         let hour = at / 3_600.0;
         let height = (0.5 - 0.5 * ((hour - 3.0) / 24.0 * std::f64::consts::TAU).cos()).powi(2);
         let steady = 4.0 + 116.0 * height;
