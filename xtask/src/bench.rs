@@ -1,5 +1,8 @@
 //! `cargo xtask bench`: figures as JSON, each against a rival or over several runs.
 
+pub mod load;
+pub mod tune;
+
 use std::process::Command;
 
 use anyhow::Context;

@@ -28,7 +28,7 @@ const LICENCES: &[&str] = &[
 ];
 
 /// Crates that decide: nothing that does I/O may be among their dependencies.
-const PURE: &[&str] = &["modelway-api", "modelway-plan", "modelway-route", "modelway-schema"];
+const PURE: &[&str] = &["modelway-api", "modelway-plan", "modelway-route", "modelway-schema", "modelway-tune"];
 const EFFECTS: &[&str] =
     &["tokio", "hyper", "hyper-util", "axum", "reqwest", "kube-client", "rusqlite", "rustix", "libc"];
 
@@ -42,6 +42,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("modelway-oci", &[]),
     ("modelway-runtime", &[]),
     ("modelway-digits", &[]),
+    ("modelway-tune", &[]),
+    ("modelway-tuner", &["modelway-tune"]),
     ("modelway-schema", &[]),
     ("modelway-apiserver", &["modelway-schema"]),
     ("modelway-registry", &[]),

@@ -43,6 +43,10 @@ enum Bench {
     Control,
     /// Sleeping and waking on the embedded platform: cold starts, and many Inferences at rest.
     Scaling(bench::ScalingOptions),
+    /// The load generator against a server that does nothing, beside oha.
+    Load(bench::load::Options),
+    /// The tuner against its rivals: trials until the optimum, on tables whose optimum is known.
+    Tune(bench::tune::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -65,5 +69,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench(Bench::Quickstart(options)) => bench::quickstart(&options),
         Command::Bench(Bench::Control) => bench::control(),
         Command::Bench(Bench::Scaling(options)) => bench::scaling(&options),
+        Command::Bench(Bench::Load(options)) => bench::load::load(&options),
+        Command::Bench(Bench::Tune(options)) => bench::tune::tune(&options),
     }
 }

@@ -1,12 +1,14 @@
 //! Command line of every subcommand.
 
 mod components;
+mod load;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use components::*;
+pub use load::*;
 
 /// From a finished training job to tuned production traffic.
 #[derive(Parser)]
@@ -74,6 +76,11 @@ pub enum Command {
     /// Modelway's controllers alone, against the cluster of the kubeconfig.
     #[command(after_help = "Example:\n  modelway controller --default-registry registry.example.com/models")]
     Controller(ControllerArguments),
+    /// Send load to a server, and measure honestly how it bears it.
+    #[command(
+        after_help = "Examples:\n  modelway load http://127.0.0.1:8080/ --rate 500 --duration 30s --constraint 'p95<=50ms'\n  modelway load http://127.0.0.1:8000/v2/models/digits --protocol v2 --users 8\n  modelway load http://127.0.0.1:8000/v1 --protocol openai --search --constraint 'ttft.p95<=1s'"
+    )]
+    Load(Box<LoadArguments>),
     /// Example training programs.
     #[command(subcommand)]
     Example(ExampleCommand),

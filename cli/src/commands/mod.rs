@@ -7,6 +7,7 @@ mod doctor;
 mod down;
 mod explain;
 mod get;
+mod load;
 mod logs;
 mod model;
 mod status;
@@ -37,6 +38,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Runtime(command) => Box::pin(components::runtime(command)).await,
         Command::Registry(arguments) => Box::pin(components::registry(arguments)).await,
         Command::Controller(arguments) => Box::pin(components::controller(arguments)).await,
+        Command::Load(arguments) => load::run(*arguments).await,
         Command::Example(ExampleCommand::Digits { variant, output: folder }) => {
             let report = modelway_digits::train(variant, &folder)?;
             output::line(&format!(

@@ -8,7 +8,7 @@ mod faults;
 mod flows;
 mod harness;
 mod kill;
-
+mod load;
 mod quickstart;
 mod quiet;
 mod scaling;

@@ -1,0 +1,21 @@
+//! Finds the cheapest container spec that meets its objectives, in few stress tests.
+//!
+//! Pure: no I/O, no clock, no environment. What comes next is a function of what was asked and what was measured.
+
+pub mod acquisition;
+pub mod baseline;
+pub mod belief;
+pub mod feasibility;
+pub mod frontier;
+pub mod gp;
+pub mod history;
+pub mod incumbent;
+pub mod insight;
+pub mod math;
+pub mod recommend;
+pub mod space;
+pub mod spec;
+pub mod start;
+pub mod stop;
+pub mod suggest;
+pub mod warm;

@@ -1,0 +1,10 @@
+//! Laws of the search, and how many trials it needs on measured tables.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod laws;
+mod numbers;
+#[path = "../../examples/bench/tables.rs"]
+mod tables;
+#[path = "../../examples/bench/task.rs"]
+mod task;
