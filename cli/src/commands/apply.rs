@@ -1,7 +1,7 @@
 //! `modelway apply`: server-side apply of every document of some files.
 
 use kube::Client;
-use kube::api::{Patch, PatchParams, ResourceExt};
+use kube::api::{DynamicObject, Patch, PatchParams, ResourceExt};
 use serde_json::Value;
 
 use crate::args::{ApplyArguments, Output};
@@ -66,7 +66,7 @@ async fn apply_one(
     let name = document.name()?;
     let namespace = document.object["metadata"]["namespace"].as_str().unwrap_or(namespace);
     let api = kind.api(client, namespace);
-    let before = api.get_opt(name).await?.and_then(|object| object.resource_version());
+    let before = api.get_opt(name).await?;
     let mut parameters = PatchParams::apply(MANAGER).validation_strict();
     parameters.force = mode.force;
     parameters.dry_run = mode.dry_run;
@@ -74,12 +74,27 @@ async fn apply_one(
         .patch(name, &parameters, &Patch::Apply(&document.object))
         .await
         .map_err(|error| refused(&document.source, error))?;
-    let verb = match before {
+    let verb = match &before {
         None => "created",
-        Some(before) if object.resource_version().as_ref() == Some(&before) => "unchanged",
+        Some(before) if is_unchanged(before, &object) => "unchanged",
         Some(_) => "configured",
     };
     Ok(Applied { type_name: kind.type_name(), object: serde_json::to_value(object)?, verb })
+}
+
+/// Whether applying changed nothing. Others write at any time (a controller its status), so their part of the object and
+/// the version that they move do not count.
+fn is_unchanged(before: &DynamicObject, after: &DynamicObject) -> bool {
+    fn applied(object: &DynamicObject) -> DynamicObject {
+        let mut object = object.clone();
+        object.metadata.resource_version = None;
+        object.managed_fields_mut().retain(|entry| entry.manager.as_deref() == Some(MANAGER));
+        if let Value::Object(fields) = &mut object.data {
+            fields.remove("status");
+        }
+        object
+    }
+    before.metadata.resource_version == after.metadata.resource_version || applied(before) == applied(after)
 }
 
 /// The server's message says field, value and what is allowed; conflicts get the flag that settles them.
@@ -103,4 +118,37 @@ fn print(applied: &Applied, arguments: &ApplyArguments) -> anyhow::Result<()> {
         _ => output::line(&format!("{}/{name} {}{suffix}", applied.type_name, applied.verb)),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn job(version: &str, more: &Value) -> DynamicObject {
+        let mut object = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {"name": "hello", "resourceVersion": version, "managedFields": [
+                {"manager": MANAGER, "operation": "Apply", "time": "2026-01-01T00:00:00Z"},
+                {"manager": "kubelet", "operation": "Update", "time": format!("2026-01-01T00:00:0{version}Z")},
+            ]},
+            "spec": {"backoffLimit": 0},
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            object[key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn what_others_write_meanwhile_is_no_change_of_ours() {
+        let before = job("1", &json!({}));
+        assert!(is_unchanged(&before, &before));
+        assert!(is_unchanged(&before, &job("2", &json!({"status": {"active": 1}}))));
+        assert!(!is_unchanged(&before, &job("2", &json!({"spec": {"backoffLimit": 1}}))));
+        let mut owned = job("2", &json!({}));
+        owned.managed_fields_mut()[0].time = None;
+        assert!(!is_unchanged(&before, &owned), "fields taken over are a change");
+    }
 }

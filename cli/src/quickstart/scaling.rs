@@ -79,7 +79,7 @@ impl Story {
             held_max: held.most().await,
             requests: burst.answers.len() as u64 + burst.errors,
             errors: burst.errors,
-            replicas: curve.with_requests(&burst),
+            replicas: curve.with_answers(&burst.answers),
         })
     }
 }
@@ -166,11 +166,11 @@ impl Recorder {
     }
 
     /// The answers between two points belong to the later one.
-    fn with_requests(mut self, burst: &Burst) -> Vec<Curve> {
+    fn with_answers(mut self, answers: &[Duration]) -> Vec<Curve> {
         let mut from = 0.0;
         for point in &mut self.points {
-            let answers = burst.answers.iter().map(Duration::as_secs_f64);
-            let count = answers.filter(|at| *at > from && *at <= point.seconds).count();
+            let moments = answers.iter().map(Duration::as_secs_f64);
+            let count = moments.filter(|at| *at > from && *at <= point.seconds).count();
             point.answers_per_second = count as f64 / (point.seconds - from).max(0.001);
             from = point.seconds;
         }
@@ -266,11 +266,8 @@ mod tests {
     fn answers_belong_to_the_moment_after_them() {
         let point = |seconds| Curve { seconds, desired: 1, ready: 1, answers_per_second: 0.0 };
         let recorder = Recorder { start: Instant::now(), points: vec![point(0.5), point(1.0)] };
-        let way = super::super::way::Way::Direct { http: reqwest::Client::new(), url: String::new() };
-        let client = traffic::Client::new(way, std::collections::BTreeMap::new());
-        let mut burst = Burst::new(&client, &[]);
-        burst.answers = [100, 200, 700].map(Duration::from_millis).to_vec();
-        let rates: Vec<f64> = recorder.with_requests(&burst).iter().map(|point| point.answers_per_second).collect();
+        let answers = [100, 200, 700].map(Duration::from_millis);
+        let rates: Vec<f64> = recorder.with_answers(&answers).iter().map(|point| point.answers_per_second).collect();
         assert_eq!(rates, [4.0, 2.0]);
     }
 }
