@@ -53,6 +53,11 @@ async fn one_that_never_wakes_ends_the_wait() {
 }
 
 #[tokio::test]
+async fn no_room_for_waking_is_told_and_loses_nobody() {
+    run("full", flows::no_room_for_waking_is_told_and_loses_nobody).await;
+}
+
+#[tokio::test]
 async fn another_scaler_owns_the_number() {
     run("theirs", flows::another_scaler_owns_the_number).await;
 }

@@ -39,6 +39,9 @@ struct Followed {
     memory: Memory,
     /// Pods that its Deployment asks for.
     current: u32,
+    /// The last decision was zero. Its Deployment follows a moment later; until then a request that comes finds no pod
+    /// either.
+    is_sent_to_sleep: bool,
     /// Hash of the template that they are made from.
     template: String,
 }
@@ -95,7 +98,7 @@ impl Follower {
                 admitted: arm.admitted,
             };
             followed.demand.observe(now, uid, &stats.boot_id, sample);
-            is_urgent |= arm.held > 0 && followed.current == 0;
+            is_urgent |= arm.held > 0 && followed.pods() == 0;
         }
         is_urgent
     }
@@ -114,9 +117,9 @@ impl Follower {
     pub fn decide(&mut self, now: Moment) -> Load {
         let mut wanted = BTreeMap::new();
         for (name, followed) in &mut self.predictors {
-            let (decision, memory) =
-                decide(&followed.policy, &followed.memory, &followed.demand, followed.current, now);
+            let (decision, memory) = decide(&followed.policy, &followed.memory, &followed.demand, followed.pods(), now);
             followed.memory = memory;
+            followed.is_sent_to_sleep = decision.replicas == 0;
             let replicas = i32::try_from(decision.replicas).unwrap_or(i32::MAX);
             wanted.insert(name.clone(), Wanted { replicas, why: decision.why.to_string() });
         }
@@ -139,13 +142,19 @@ impl Followed {
         let current = u32::try_from(read::number(deployment, "/spec/replicas")).unwrap_or(0);
         let template = read::annotation(deployment, labels::TEMPLATE_HASH).unwrap_or_default().to_owned();
         let is_proved = read::number(deployment, "/status/readyReplicas") > 0;
+        let is_sent_to_sleep = known.as_ref().is_some_and(|known| known.is_sent_to_sleep);
         let (demand, memory) = match known {
             Some(known) if known.template == template => (known.demand, known.memory),
             Some(known) => (known.demand, known.memory.unproved()),
             None => (Demand::new(now), Memory::default()),
         };
         let memory = if is_proved { memory.proved() } else { memory };
-        Self { policy, demand, memory, current, template }
+        Self { policy, demand, memory, current, is_sent_to_sleep, template }
+    }
+
+    /// Pods to count on.
+    fn pods(&self) -> u32 {
+        if self.is_sent_to_sleep { 0 } else { self.current }
     }
 }
 
@@ -184,4 +193,75 @@ fn admin_address(pod: &Value) -> Option<String> {
 pub fn followed(world: &World) -> Vec<Key> {
     let keys = world.keys(Kind::Inference);
     keys.filter(|key| world.object(key).is_some_and(is_followed)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use modelway_api::stats::ArmStats;
+    use modelway_plan::scale::TICK;
+    use serde_json::json;
+
+    use super::*;
+
+    const ROUTER: &str = "router-1";
+
+    fn world(pods: u32) -> World {
+        let mut world = World::default();
+        world.insert(inference());
+        world.insert(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "digits-a", "namespace": "team"},
+            "spec": {"replicas": pods}, "status": {"readyReplicas": pods},
+        }));
+        world
+    }
+
+    fn inference() -> Value {
+        json!({
+            "apiVersion": "serving.kubedl.io/v1alpha1", "kind": "Inference",
+            "metadata": {"name": "digits", "namespace": "team"},
+            "spec": {"framework": "Custom", "predictors": [{
+                "name": "a", "template": {"spec": {}},
+                "autoScale": {"minReplicas": 0, "maxReplicas": 5, "target": 1, "window": "6s", "scaleToZeroGrace": "0s"},
+            }]},
+        })
+    }
+
+    fn router() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "r", "namespace": "team", "uid": ROUTER},
+            "status": {"podIP": "10.0.0.1", "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    }
+
+    fn word(held: u64, admitted: u32) -> RouterStats {
+        let arm = ArmStats { held, requests: held, admitted, ..ArmStats::default() };
+        let arms = BTreeMap::from([("a".to_owned(), arm)]);
+        RouterStats { version: 1, boot_id: "b".to_owned(), generation: 3, arms, ..RouterStats::default() }
+    }
+
+    fn replicas(load: &Load) -> i32 {
+        load.wanted["a"].replicas
+    }
+
+    #[test]
+    fn a_request_that_waits_right_after_the_decision_to_sleep_does_not_wait_for_a_tick() {
+        let mut follower = Follower::default();
+        let (awake, router) = (world(1), router());
+        follower.look(&awake, &inference(), &[&router], Moment::ZERO);
+        let mut now = Moment::ZERO;
+        let mut load = follower.decide(now);
+        while replicas(&load) > 0 {
+            now += TICK;
+            assert!(now < Moment::from_secs(60), "never sleeps");
+            follower.hear(ROUTER, &word(0, 1), now);
+            load = follower.decide(now);
+        }
+        // The Deployment's own change has not been seen yet: it still asks for a pod.
+        now += Moment::from_millis(20);
+        assert!(follower.hear(ROUTER, &word(3, 0), now), "three requests wait");
+        let load = follower.decide(now);
+        assert_eq!((replicas(&load), load.wanted["a"].why.as_str()), (5, "woken by a waiting request"));
+        follower.look(&awake, &inference(), &[&router], now);
+        assert!(replicas(&follower.decide(now)) > 0, "sleeps again under waiting requests");
+    }
 }

@@ -188,3 +188,84 @@ spec:
     ensure!(count(2)(&deployment), "our write changed their number");
     Ok(())
 }
+
+/// A server that is there at once, asleep; `resources` is what its container wants.
+fn sleeper(name: &str, resources: &str) -> String {
+    format!(
+        r"
+apiVersion: serving.kubedl.io/v1alpha1
+kind: Inference
+metadata: {{name: {name}}}
+spec:
+  framework: Custom
+  traffic: {{hold: {{maxAge: 2m}}}}
+  predictors:
+    - name: a
+      replicas: 0
+      autoScale: {{minReplicas: 0, maxReplicas: 5}}
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers:
+            - name: server
+              image: {image}
+              command: [modelway, registry, --dir, /data, --listen, '$(POD_IP):8080']
+              env: [{{name: POD_IP, valueFrom: {{fieldRef: {{fieldPath: status.podIP}}}}}}]
+              resources: {resources}
+              securityContext: {{runAsUser: 65532}}
+              volumeMounts: [{{name: data, mountPath: /data}}]
+              readinessProbe: {{httpGet: {{path: /v2/, port: 8080}}, periodSeconds: 1}}
+          volumes: [{{name: data, emptyDir: {{}}}}]
+",
+        image = modelway_api::image()
+    )
+}
+
+/// No node has room for the pods that a request wakes: the Inference says so, few pods are asked for, and the request
+/// that waits is answered once there is room.
+pub async fn no_room_for_waking_is_told_and_loses_nobody(flow: &Flow) -> anyhow::Result<()> {
+    no_room(flow, "big", "{requests: {cpu: '1000'}}", "Unschedulable", async || {
+        flow.apply(&sleeper("big", "{requests: {cpu: 10m}}")).await
+    })
+    .await
+}
+
+/// The namespace's quota has no room for the pods that a request wakes, until somebody makes some.
+/// For platforms that have quotas.
+pub async fn no_quota_for_waking_is_told_and_loses_nobody(flow: &Flow) -> anyhow::Result<()> {
+    let quota = |cpu: &str| {
+        format!("apiVersion: v1\nkind: ResourceQuota\nmetadata: {{name: q}}\nspec: {{hard: {{limits.cpu: '{cpu}'}}}}\n")
+    };
+    // Other pods of the namespace need no limit for it to hold for these.
+    let defaults = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: q}\nspec: {limits: [{type: Container, default: {cpu: 100m}}]}\n";
+    flow.apply(defaults).await?;
+    flow.apply(&quota("1")).await?;
+    let resources = "{requests: {cpu: 10m}, limits: {cpu: '2'}}";
+    no_room(flow, "over", resources, "QuotaExceeded", async || flow.apply(&quota("4")).await).await
+}
+
+async fn no_room(
+    flow: &Flow,
+    name: &str,
+    resources: &str,
+    reason: &str,
+    make_room: impl AsyncFnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    flow.apply(&sleeper(name, resources)).await?;
+    let inference = flow.ready(name).await?;
+    let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let http = reqwest::Client::builder().timeout(Duration::from_mins(3)).no_proxy().build()?;
+    let waiting: Vec<_> = (0..5).map(|_| tokio::spawn(http.get(format!("{endpoint}/v2/")).send())).collect();
+    let told = |inference: &Inference| condition(inference, "Ready").is_some_and(|(_, word, _)| word == reason);
+    flow.until(name, told).await.with_context(|| format!("{name} should say {reason}"))?;
+    let deployment: Deployment = flow.api::<Deployment>().get(&format!("{name}-a")).await?;
+    let replicas = deployment.spec.and_then(|spec| spec.replicas).unwrap_or_default();
+    ensure!((1..=2).contains(&replicas), "{replicas} pods before one was ever ready");
+    ensure!(waiting.iter().all(|request| !request.is_finished()), "somebody stopped waiting before there was room");
+    make_room().await?;
+    for request in waiting {
+        let answer = request.await??;
+        ensure!(answer.status() == 200, "{}: {}", answer.status(), answer.text().await?);
+    }
+    Ok(())
+}
