@@ -12,9 +12,9 @@ pub use faults::{
 };
 pub use load::{Load, Report};
 pub use scaling::{
-    a_predictor_sleeps_wakes_and_follows_its_load, another_scaler_owns_the_number,
-    no_quota_for_waking_is_told_and_loses_nobody, no_room_for_waking_is_told_and_loses_nobody,
-    one_that_never_wakes_ends_the_wait,
+    a_horizontal_pod_autoscaler_keeps_its_number, a_predictor_sleeps_wakes_and_follows_its_load,
+    another_scaler_owns_the_number, no_quota_for_waking_is_told_and_loses_nobody,
+    no_room_for_waking_is_told_and_loses_nobody, one_that_never_wakes_ends_the_wait,
 };
 pub use serve::publishes_serves_reweights_and_rolls;
 pub use support::{Flow, Images, condition};

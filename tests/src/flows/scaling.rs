@@ -128,11 +128,10 @@ spec:
     Ok(())
 }
 
-/// Somebody else's scaler gets the number of pods as it is, and what it writes stays.
-pub async fn another_scaler_owns_the_number(flow: &Flow) -> anyhow::Result<()> {
-    let manifest = |scale: &str| {
-        format!(
-            r"
+/// An Inference with three pods that have nothing to do.
+fn idle(scale: &str) -> String {
+    format!(
+        r"
 apiVersion: serving.kubedl.io/v1alpha1
 kind: Inference
 metadata: {{name: theirs}}
@@ -149,9 +148,12 @@ spec:
           containers:
             - {{name: server, image: busybox, command: [sh, -c, 'sleep 1000 & wait']}}
 "
-        )
-    };
-    flow.apply(&manifest("")).await?;
+    )
+}
+
+/// Somebody else's scaler gets the number of pods as it is, and what it writes stays.
+pub async fn another_scaler_owns_the_number(flow: &Flow) -> anyhow::Result<()> {
+    flow.apply(&idle("")).await?;
     let count = |wanted: i32| {
         move |deployment: &Deployment| {
             deployment.spec.as_ref().and_then(|spec| spec.replicas) == Some(wanted)
@@ -159,7 +161,7 @@ spec:
         }
     };
     flow.until("theirs-a", count(3)).await?;
-    flow.apply(&manifest("autoScale: {autoScaler: {kind: HorizontalPodAutoscaler, name: theirs}}")).await?;
+    flow.apply(&idle("autoScale: {autoScaler: {kind: HorizontalPodAutoscaler, name: theirs}}")).await?;
     let handed = |deployment: &Deployment| {
         let annotations = deployment.metadata.annotations.as_ref();
         annotations.is_some_and(|annotations| annotations.contains_key("modelway.io/scaled-by"))
@@ -178,14 +180,35 @@ spec:
     let reason = reason.filter_map(|predictor| predictor.scale_reason.clone()).collect::<String>();
     ensure!(reason == "left to HorizontalPodAutoscaler theirs", "{reason}");
     // A change of something else writes the Deployment again.
-    flow.apply(&manifest(
-        "autoScale: {autoScaler: {kind: HorizontalPodAutoscaler, name: theirs}}\n      pullSecret: x",
-    ))
-    .await?;
+    flow.apply(&idle("autoScale: {autoScaler: {kind: HorizontalPodAutoscaler, name: theirs}}\n      pullSecret: x"))
+        .await?;
     let seen = |inference: &Inference| condition(inference, "Ready").is_some();
     flow.until("theirs", seen).await?;
     let deployment: Deployment = deployments.get("theirs-a").await?;
     ensure!(count(2)(&deployment), "our write changed their number");
+    Ok(())
+}
+
+/// A real `HorizontalPodAutoscaler` raises the number of pods, and it stays. For platforms that have them.
+pub async fn a_horizontal_pod_autoscaler_keeps_its_number(flow: &Flow) -> anyhow::Result<()> {
+    let scale = "autoScale: {autoScaler: {kind: HorizontalPodAutoscaler, name: hpa}}";
+    flow.apply(&idle(scale)).await?;
+    // Below its minimum it needs no metrics.
+    flow.apply(
+        "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: hpa}\nspec: {minReplicas: 4, maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: theirs-a}}\n",
+    )
+    .await?;
+    let desired = |inference: &Inference| {
+        let mut predictors = inference.status.iter().flat_map(|status| &status.predictor_statuses);
+        predictors.any(|predictor| predictor.desired_replicas == 4)
+    };
+    flow.until("theirs", desired).await.context("the HPA's number should show")?;
+    // A change of something else writes the Deployment again.
+    flow.apply(&idle(&format!("{scale}\n      pullSecret: x"))).await?;
+    flow.until("theirs", |inference: &Inference| condition(inference, "Ready").is_some()).await?;
+    let deployment: Deployment = flow.api::<Deployment>().get("theirs-a").await?;
+    let replicas = deployment.spec.and_then(|spec| spec.replicas);
+    ensure!(replicas == Some(4), "our write changed their number to {replicas:?}");
     Ok(())
 }
 

@@ -69,6 +69,11 @@ async fn no_quota_for_waking_is_told_and_loses_nobody() {
 }
 
 #[tokio::test]
+async fn a_horizontal_pod_autoscaler_keeps_its_number() {
+    run("hpa", flows::a_horizontal_pod_autoscaler_keeps_its_number).await;
+}
+
+#[tokio::test]
 async fn another_scaler_owns_the_number() {
     run("theirs", flows::another_scaler_owns_the_number).await;
 }
