@@ -2,15 +2,14 @@
 
 use std::net::SocketAddr;
 
+use crate::listeners::{Listener, listeners};
 use crate::proc;
 
 /// Process id and name of the program that listens on `address`, or on all addresses of its port; `None` when nobody
 /// does, or when it belongs to another user.
 pub fn holder_of(address: SocketAddr) -> Option<(i32, String)> {
-    let same = |listener: &proc::Listener| {
-        listener.port == address.port() && (listener.address.is_unspecified() || listener.address == address.ip())
-    };
-    proc::listeners().into_iter().filter(same).find_map(|listener| {
+    let same = |listener: &Listener| listener.address.is_unspecified() || listener.address == address.ip();
+    listeners(address.port()).into_iter().filter(same).find_map(|listener| {
         let pid = proc::owner_of(listener.inode, proc::processes().into_iter().map(|process| process.pid))?;
         Some((pid, proc::name(pid).unwrap_or_else(|| "unknown".to_owned())))
     })

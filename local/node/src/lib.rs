@@ -12,6 +12,7 @@ mod housekeeping;
 pub mod images;
 mod layout;
 mod limits;
+mod listeners;
 pub mod logs;
 mod node;
 mod options;

@@ -1,8 +1,7 @@
-//! What `/proc` says: who descends from whom, who carries which environment mark, who listens where.
+//! What `/proc` says: who descends from whom, who carries which environment mark, who holds which socket.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 /// One process as its `stat` line shows it.
@@ -84,50 +83,6 @@ pub fn name(pid: i32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
-/// A listening TCP socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listener {
-    pub address: IpAddr,
-    pub port: u16,
-    pub inode: u64,
-}
-
-/// All TCP listeners of this network namespace.
-pub fn listeners() -> Vec<Listener> {
-    ["/proc/net/tcp", "/proc/net/tcp6"]
-        .iter()
-        .filter_map(|path| fs::read_to_string(path).ok())
-        .flat_map(|table| table.lines().skip(1).filter_map(parse_listener).collect::<Vec<_>>())
-        .collect()
-}
-
-/// State `0A` is LISTEN; addresses are hexadecimal words in host order.
-fn parse_listener(line: &str) -> Option<Listener> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    if *fields.get(3)? != "0A" {
-        return None;
-    }
-    let (address, port) = fields.get(1)?.split_once(':')?;
-    Some(Listener {
-        address: parse_address(address)?,
-        port: u16::from_str_radix(port, 16).ok()?,
-        inode: fields.get(9)?.parse().ok()?,
-    })
-}
-
-fn parse_address(hex: &str) -> Option<IpAddr> {
-    let word = |at: usize| u32::from_str_radix(hex.get(at..at + 8)?, 16).ok();
-    if hex.len() == 8 {
-        return Some(Ipv4Addr::from(word(0)?.to_ne_bytes()).into());
-    }
-    let mut bytes = [0_u8; 16];
-    for index in 0..4 {
-        bytes[index * 4..index * 4 + 4].copy_from_slice(&word(index * 8)?.to_ne_bytes());
-    }
-    let address = Ipv6Addr::from(bytes);
-    Some(address.to_ipv4_mapped().map_or(IpAddr::V6(address), IpAddr::V4))
-}
-
 /// Which of `pids` holds the socket `inode` open.
 pub fn owner_of(inode: u64, pids: impl IntoIterator<Item = i32>) -> Option<i32> {
     let wanted = format!("socket:[{inode}]");
@@ -160,23 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn reads_listeners_of_both_families() {
-        let v4 = "0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 4242 1";
-        let listener = parse_listener(v4).unwrap();
-        if cfg!(target_endian = "little") {
-            assert_eq!(listener.address, IpAddr::from([127, 0, 0, 1]));
-        }
-        assert_eq!((listener.port, listener.inode), (8080, 4242));
-        let v6 = "0: 00000000000000000000000000000000:0050 0:0 0A 0:0 00:0 0 0 0 7 1";
-        assert_eq!(parse_listener(v6).unwrap().address, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
-        assert_eq!(parse_listener("0: 0100007F:1F90 0:0 01 0:0 00:0 0 0 0 7 1"), None);
-    }
-
-    #[test]
     fn sees_own_listener_and_its_owner() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
-        let found = listeners().into_iter().find(|listener| listener.port == port).unwrap();
+        let found = crate::listeners::listeners(port).pop().unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(owner_of(found.inode, [own]), Some(own));
         assert!(ancestry(own).contains(&own));

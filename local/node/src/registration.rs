@@ -35,21 +35,28 @@ pub async fn register(context: &Context) -> Result<(), kube::Error> {
         created => drop(created?),
     }
     let (known, wanted) = (call(api.get(name)).await?, status(context, Timestamp::now()));
-    if known.status.as_ref().map(without_times) != Some(without_times(&wanted)) {
+    if known.status.as_ref().map(news) != Some(news(&wanted)) {
         let status = json!({"status": wanted});
         call(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await?;
     }
     renew(context, &known).await
 }
 
-/// A status that differs in times only says nothing new.
-fn without_times(status: &NodeStatus) -> NodeStatus {
-    let mut status = status.clone();
-    for condition in status.conditions.iter_mut().flatten() {
+/// What a status says that is ours and new: times differ at every beat, and a server fills in fields of its own.
+fn news(status: &NodeStatus) -> NodeStatus {
+    let mut conditions = status.conditions.clone();
+    for condition in conditions.iter_mut().flatten() {
         condition.last_heartbeat_time = None;
         condition.last_transition_time = None;
     }
-    status
+    NodeStatus {
+        capacity: status.capacity.clone(),
+        allocatable: status.allocatable.clone(),
+        addresses: status.addresses.clone(),
+        conditions,
+        node_info: status.node_info.clone(),
+        ..NodeStatus::default()
+    }
 }
 
 async fn renew(context: &Context, node: &Node) -> Result<(), kube::Error> {

@@ -17,6 +17,7 @@ use super::volumes::{self, Roots};
 use crate::context::{Context, call, is_missing};
 use crate::layout::{EXIT_FILE, log_name};
 use crate::limits::Enforced;
+use crate::listeners::listeners;
 use crate::proc;
 use crate::shim::ShimSpec;
 
@@ -148,9 +149,9 @@ fn check_ports(stage: &Stage<'_>, container: &Container) -> Result<(), Reason> {
 }
 
 fn held_message(address: Ipv4Addr, port: u16) -> String {
-    let holder = proc::listeners()
+    let holder = listeners(port)
         .into_iter()
-        .filter(|listener| listener.port == port && (listener.address.is_unspecified() || listener.address == address))
+        .filter(|listener| listener.address.is_unspecified() || listener.address == address)
         .find_map(|listener| {
             let pid = proc::owner_of(listener.inode, proc::processes().into_iter().map(|process| process.pid))?;
             let name = proc::name(pid).unwrap_or_else(|| "unknown".to_owned());

@@ -18,7 +18,8 @@ use super::launch::Launch;
 use super::probe::{ProbeAction, ProbeKind, ProbeRule, Tally, Verdict, next_look};
 use super::record::Reason;
 use crate::context::Shared;
-use crate::proc::{self, Listener};
+use crate::listeners::{Listener, listeners};
+use crate::proc;
 
 /// What a probe has found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,9 +145,9 @@ impl Prober {
         }
         let shim = self.shim;
         let found = blocking(move || {
-            proc::listeners()
+            listeners(port)
                 .into_iter()
-                .filter(|listener| listener.port == port && listener.address.is_unspecified())
+                .filter(|listener| listener.address.is_unspecified())
                 .find_map(|listener| proc::owner_of(listener.inode, proc::descendants(shim)))
         });
         match found.await {
@@ -171,11 +172,9 @@ impl Prober {
 
 /// Who may answer at that address.
 fn listeners_at(address: Ipv4Addr, port: u16) -> Vec<Listener> {
-    let mut listeners = proc::listeners();
-    listeners.retain(|listener| {
-        listener.port == port && (listener.address == IpAddr::V4(address) || listener.address.is_unspecified())
-    });
-    listeners
+    let mut found = listeners(port);
+    found.retain(|listener| listener.address == IpAddr::V4(address) || listener.address.is_unspecified());
+    found
 }
 
 /// The listening sockets at that address. While they stay the same, so do their owners: looking those up means a walk

@@ -54,14 +54,19 @@ async fn a_pod_that_asks_for_a_device_or_too_much_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_node_renews_its_lease() {
+async fn the_node_renews_its_lease_and_nothing_else() {
     let platform = Platform::start_with(|options| options.timing.heartbeat = std::time::Duration::from_secs(1)).await;
     let leases: Api<Lease> = Api::namespaced(platform.client.clone(), "kube-node-lease");
-    let mut renewals = std::collections::BTreeSet::new();
+    let nodes: Api<Node> = Api::all(platform.client.clone());
+    let (mut renewals, mut versions) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
     for _ in 0..400 {
         let lease = leases.get_opt("local").await.unwrap().and_then(|lease| lease.spec);
         renewals.extend(lease.and_then(|spec| spec.renew_time).map(|time| time.0));
-        if renewals.len() > 1 {
+        if !renewals.is_empty() {
+            versions.extend(nodes.get("local").await.unwrap().metadata.resource_version);
+        }
+        if renewals.len() > 2 {
+            assert_eq!(versions.len(), 1, "a beat wrote the node though nothing changed");
             return platform.stop().await;
         }
         tokio::time::sleep(std::time::Duration::from_millis(25)).await;
