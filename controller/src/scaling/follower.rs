@@ -244,6 +244,33 @@ mod tests {
     }
 
     #[test]
+    fn who_sleeps_again_after_one_request_stays_asleep() {
+        let mut follower = Follower::default();
+        let (asleep, awake, router) = (world(0), world(1), router());
+        follower.look(&asleep, &inference(), &[&router], Moment::ZERO);
+        follower.hear(ROUTER, &word(0, 0), Moment::from_secs(1));
+        let at = |milliseconds: u64| Moment::from_secs(20) + Moment::from_millis(milliseconds);
+        follower.decide(at(0));
+        assert!(follower.hear(ROUTER, &word(1, 0), at(10)));
+        assert_eq!(replicas(&follower.decide(at(10))), 2);
+        follower.look(&awake, &inference(), &[&router], at(200));
+        let mut answered = word(0, 1);
+        let arm = answered.arms.get_mut("a").unwrap();
+        (arm.requests, arm.busy_us) = (1, 260_000);
+        follower.hear(ROUTER, &answered, at(270));
+        let mut seen = Vec::new();
+        for second in 1..20 {
+            if second == 10 {
+                follower.hear(ROUTER, &answered, at(10_000));
+            }
+            let load = follower.decide(at(second * 1_000));
+            seen.push((second, replicas(&load), load.wanted["a"].why.clone()));
+        }
+        let changes = seen.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+        assert_eq!(changes, 1, "{seen:#?}");
+    }
+
+    #[test]
     fn a_request_that_waits_right_after_the_decision_to_sleep_does_not_wait_for_a_tick() {
         let mut follower = Follower::default();
         let (awake, router) = (world(1), router());

@@ -181,10 +181,12 @@ fn awake(policy: &Policy, load: &Load, choice: Decision, current: u32) -> Decisi
     if current == 0 && load.is_waiting {
         return Decision { replicas: choice.replicas.max(1), why: Why::Woken };
     }
-    if choice.replicas > 0 || !policy.may_sleep() {
+    let may_go = !load.is_waiting && load.quiet >= policy.window + policy.scale_to_zero_grace;
+    // Older counts are kept coarsely: what is left of them in the window wakes nobody.
+    let is_asleep = current == 0 && may_go;
+    if !policy.may_sleep() || (choice.replicas > 0 && !is_asleep) {
         return choice;
     }
-    let may_go = !load.is_waiting && load.quiet >= policy.window + policy.scale_to_zero_grace;
     match current {
         0 => Decision { replicas: 0, why: Why::Asleep },
         _ if may_go => Decision { replicas: 0, why: Why::Asleep },

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::Moment;
 
-/// Points of the recent past are at least this far apart; the newest one moves until then.
+/// Points of the recent past are at least this far apart; the newest one moves until then, and never further than that.
 const RECENT_STEP: Duration = Duration::from_millis(500);
 /// How long the recent past is.
 const RECENT: Duration = Duration::from_mins(2);
@@ -24,7 +24,7 @@ pub struct Point {
     pub requests: f64,
 }
 
-/// Totals that only grow, at most about 600 points.
+/// Totals that only grow, at most about 900 points.
 #[derive(Clone, Debug)]
 pub struct History {
     old: VecDeque<Point>,
@@ -42,7 +42,9 @@ impl History {
     pub fn grow(&mut self, at: Moment, busy: f64, requests: f64) {
         let last = self.last;
         let is_apart = self.recent.back().is_none_or(|point| last.at.saturating_sub(point.at) >= RECENT_STEP);
-        if is_apart {
+        // Left out, it would spread what was counted until it over the time after it.
+        let is_end = at.saturating_sub(last.at) >= RECENT_STEP;
+        if is_apart || is_end {
             self.recent.push_back(last);
         }
         self.last = Point { at, busy: last.busy + busy, requests: last.requests + requests };
@@ -108,6 +110,16 @@ mod tests {
         close(history.at(seconds(21.0)).busy, 30.0);
         close(history.at(seconds(5.0)).busy, 0.0);
         close(history.at(seconds(99.0)).busy, 30.0);
+    }
+
+    #[test]
+    fn a_short_burst_stays_where_it_was_when_nothing_follows() {
+        let mut history = History::new(seconds(1.0));
+        history.grow(seconds(20.0), 0.0, 0.0);
+        history.grow(seconds(20.3), 0.26, 1.0);
+        history.grow(seconds(30.0), 0.0, 0.0);
+        close(history.at(seconds(21.0)).busy, 0.26);
+        close(history.at(seconds(20.3)).requests, 1.0);
     }
 
     #[test]
