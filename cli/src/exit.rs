@@ -15,6 +15,10 @@ pub enum Failure {
     Refused = 4,
     /// Nobody is there.
     Unreachable = 5,
+    /// Ctrl-C ended it before its time (POSIX: 128 + SIGINT).
+    Interrupted = 130,
+    /// SIGTERM ended it before its time (POSIX: 128 + SIGTERM).
+    Terminated = 143,
 }
 
 /// An error with its exit code.

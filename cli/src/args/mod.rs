@@ -2,6 +2,7 @@
 
 mod components;
 mod load;
+mod tune;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use components::*;
 pub use load::*;
+pub use tune::*;
 
 /// From a finished training job to tuned production traffic.
 #[derive(Parser)]
@@ -81,6 +83,9 @@ pub enum Command {
         after_help = "Examples:\n  modelway load http://127.0.0.1:8080/ --rate 500 --duration 30s --constraint 'p95<=50ms'\n  modelway load http://127.0.0.1:8000/v2/models/digits --protocol v2 --users 8\n  modelway load http://127.0.0.1:8000/v1 --protocol openai --search --constraint 'ttft.p95<=1s'"
     )]
     Load(Box<LoadArguments>),
+    /// Find the best settings of a service in a handful of stress tests.
+    #[command(subcommand)]
+    Tune(TuneCommand),
     /// Example training programs.
     #[command(subcommand)]
     Example(ExampleCommand),

@@ -11,6 +11,7 @@ mod load;
 mod logs;
 mod model;
 mod status;
+mod tune;
 mod up;
 
 use clap::CommandFactory;
@@ -39,6 +40,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         Command::Registry(arguments) => Box::pin(components::registry(arguments)).await,
         Command::Controller(arguments) => Box::pin(components::controller(arguments)).await,
         Command::Load(arguments) => load::run(*arguments).await,
+        Command::Tune(command) => Box::pin(tune::command(command)).await,
         Command::Example(ExampleCommand::Digits { variant, output: folder }) => {
             let report = modelway_digits::train(variant, &folder)?;
             output::line(&format!(

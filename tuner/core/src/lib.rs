@@ -5,6 +5,7 @@
 pub mod acquisition;
 pub mod baseline;
 pub mod belief;
+pub mod experiment;
 pub mod feasibility;
 pub mod frontier;
 pub mod gp;

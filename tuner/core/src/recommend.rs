@@ -1,6 +1,6 @@
 //! Which candidate to run, how sure that is, and what it gains.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::belief::{Belief, Problem, ln_holds};
 use crate::gp::Prediction;
@@ -16,7 +16,7 @@ const CONFIDENCE: f64 = 0.95;
 const Z_95: f64 = 1.959_963_984_540_054;
 
 /// What to run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recommendation {
     /// The candidate.
@@ -34,7 +34,7 @@ pub struct Recommendation {
 }
 
 /// An estimate with its 95 % interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Middle.
     pub estimate: f64,
@@ -45,7 +45,7 @@ pub struct Interval {
 }
 
 /// How far the trials stay from one constraint, for a person who asks why nothing is good enough.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shortfall {
     /// The constraint's metric.

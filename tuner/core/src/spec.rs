@@ -102,6 +102,9 @@ pub enum SpecError {
     /// A limit that is no number.
     #[error("the limit of {metric} is {limit}, which is not a finite number")]
     Limit { metric: String, limit: f64 },
+    /// A scale that is none.
+    #[error("metric {metric} has a scale whose floor is {floor}: use a small number above 0")]
+    Floor { metric: String, floor: f64 },
     /// Two limits for the same side of one metric.
     #[error("metric {metric} has two limits: keep the stricter one")]
     TwoLimits { metric: String },
@@ -110,12 +113,17 @@ pub enum SpecError {
 impl Spec {
     /// Says what is wrong before anything is started.
     pub fn check(&self) -> Result<(), SpecError> {
+        self.space.check()?;
         let candidates = self.space.len();
         self.check_cost()?;
         if let Some(baseline) = self.baseline.filter(|baseline| *baseline >= candidates) {
             return Err(SpecError::Baseline { baseline, candidates });
         }
+        if let Objective::Metric { metric, transform, .. } = &self.objective {
+            transform.check(metric)?;
+        }
         for (index, constraint) in self.constraints.iter().enumerate() {
+            constraint.transform.check(&constraint.metric)?;
             let limit = constraint.bound.limit();
             if !limit.is_finite() {
                 return Err(SpecError::Limit { metric: constraint.metric.clone(), limit });
@@ -194,6 +202,16 @@ impl Bound {
 impl Transform {
     /// For rates and latencies.
     pub const LOG: Self = Self::Log { floor: 1e-9 };
+
+    fn check(self, metric: &str) -> Result<(), SpecError> {
+        let (floor, below) = match self {
+            Self::Log { floor } => (floor, f64::INFINITY),
+            Self::Logit { floor } => (floor, 0.5),
+            Self::Linear => return Ok(()),
+        };
+        let good = floor > 0.0 && floor < below;
+        if good { Ok(()) } else { Err(SpecError::Floor { metric: metric.to_owned(), floor }) }
+    }
 
     /// Onto the even scale.
     pub fn forward(self, value: f64) -> f64 {

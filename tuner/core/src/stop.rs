@@ -54,6 +54,8 @@ pub enum Stop {
     Money,
     /// Little more is to be gained.
     LittleToGain,
+    /// The machine failed again and again.
+    Machine,
 }
 
 /// Whether to stop now. Depends on the order of `trials`, as only a search's own past can.

@@ -1,12 +1,19 @@
 //! The load generator against servers that behave, and servers that do not.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod ask;
 mod classes;
+mod fake;
 mod honest;
 mod peers;
 mod protocols;
+mod report;
+mod report_markup;
+mod report_states;
 mod searching;
 mod server;
+mod tune_file;
+mod tuning;
 mod work;
 
 use std::num::NonZeroUsize;

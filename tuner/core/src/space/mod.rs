@@ -55,6 +55,25 @@ impl Space {
         if self.candidates.is_empty() { Err(SpaceError::AllImpossible) } else { Ok(self) }
     }
 
+    /// Says what is wrong with a space that was read from a file.
+    pub fn check(&self) -> Result<(), SpaceError> {
+        check(&self.parameters)?;
+        if self.candidates.is_empty() {
+            return Err(SpaceError::NoCandidate);
+        }
+        for row in &self.candidates {
+            if row.len() != self.parameters.len() {
+                return Err(SpaceError::RowLength { found: row.len(), expected: self.parameters.len() });
+            }
+            let stray = self.parameters.iter().zip(row).find(|(parameter, level)| **level >= parameter.levels.len());
+            if let Some((parameter, level)) = stray {
+                let (parameter, value) = (parameter.name.clone(), format!("number {level}"));
+                return Err(SpaceError::UnknownLevel { parameter, value });
+            }
+        }
+        Ok(())
+    }
+
     /// How many candidates there are; at least one.
     pub fn len(&self) -> usize {
         self.candidates.len()
@@ -187,6 +206,16 @@ mod tests {
         assert!(matches!(Space::table(two(), &[texts(&["1"])]), Err(SpaceError::RowLength { .. })));
         assert!(matches!(Space::table(two(), &[texts(&["1", "c"])]), Err(SpaceError::UnknownLevel { .. })));
         assert_eq!(Space::product(two(), 0).unwrap().retain(|_| false), Err(SpaceError::AllImpossible));
+    }
+
+    #[test]
+    fn space_from_a_damaged_file_is_refused() {
+        let good = Space::product(two(), 0).unwrap();
+        assert_eq!(good.check(), Ok(()));
+        let with = |candidates: Vec<Vec<usize>>| Space { candidates, ..good.clone() }.check();
+        assert_eq!(with(vec![]), Err(SpaceError::NoCandidate));
+        assert!(matches!(with(vec![vec![0]]), Err(SpaceError::RowLength { .. })));
+        assert!(matches!(with(vec![vec![0, 2]]), Err(SpaceError::UnknownLevel { .. })));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod experiment;
 mod laws;
 mod numbers;
 #[path = "../../examples/bench/tables.rs"]

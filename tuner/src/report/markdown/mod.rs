@@ -1,0 +1,6 @@
+//! The report as Markdown.
+
+mod cell;
+mod document;
+
+pub use document::document;
