@@ -121,6 +121,7 @@ const DEFINITIONS: &str = "apiextensions.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const MODEL: &str = "model.kubedl.io";
 const MODELWAY: &str = "modelway.io";
+const MORPHLING: &str = "morphling.kubedl.io";
 const POLICY: &str = "policy";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const SERVING: &str = "serving.kubedl.io";
@@ -135,6 +136,7 @@ pub const RULES: &[Rule] = &[
     Rule::new(Role::Controller, MODEL, &["models", "modelversions"], WATCH, "publishes versions"),
     Rule::new(Role::Controller, SERVING, &["inferences"], WATCH, "serves them"),
     Rule::new(Role::Controller, MODELWAY, &["routetables"], WATCH, "keeps the routes that routers follow"),
+    Rule::new(Role::Controller, MORPHLING, &["profilingexperiments", "trials"], WATCH, "tunes container specs"),
     Rule::new(Role::Controller, BATCH, &["jobs"], WATCH, "finds finished training jobs and its own builds"),
     Rule::new(Role::Controller, CORE, &["pods"], WATCH, "reads results of builds and why pods do not start"),
     Rule::new(
@@ -159,6 +161,16 @@ pub const RULES: &[Rule] = &[
         "tells how publishing goes",
     ),
     Rule::new(Role::Controller, SERVING, &["inferences/status"], &["patch"], "tells how serving goes"),
+    Rule::new(Role::Controller, SERVING, &["inferences"], &["patch"], "notes what an experiment recommends"),
+    Rule::new(Role::Controller, MORPHLING, &["trials"], &["create", "patch"], "makes trials, notes their results"),
+    Rule::new(
+        Role::Controller,
+        MORPHLING,
+        &["profilingexperiments/status", "trials/status"],
+        &["patch"],
+        "tells how tuning goes",
+    ),
+    Rule::new(Role::Controller, CORE, &["configmaps"], &["create"], "stores reports of experiments; reads none"),
     Rule::new(Role::Controller, MODELWAY, &["routetables"], &["create", "update"], "tells routers the routes"),
     Rule::new(Role::Controller, BATCH, &["jobs"], &["create", "delete"], "starts builds, ends outdated ones"),
     Rule::new(Role::Controller, BATCH, &["jobs"], &["patch"], "marks and holds the training job that it publishes"),
@@ -186,6 +198,14 @@ pub const RULES: &[Rule] = &[
         .used(Use::Checked),
     Rule::new(Role::Controller, SERVING, &["inferences/finalizers"], &["update"], "owns children by their Inference")
         .used(Use::Checked),
+    Rule::new(
+        Role::Controller,
+        MORPHLING,
+        &["profilingexperiments/finalizers", "trials/finalizers"],
+        &["update"],
+        "owns trials by their experiment, and what they test by the trial",
+    )
+    .used(Use::Checked),
     // Controller: beyond one namespace.
     Rule::new(Role::AllNamespaces, CORE, &["namespaces"], WATCH, "lets jobs go when their namespace is deleted"),
     Rule::new(Role::AllNamespaces, CORE, &["nodes"], &["list"], "knows whether every node can mount images"),
@@ -214,6 +234,8 @@ pub const RULES: &[Rule] = &[
     Rule::new(Role::View, MODEL, &["models", "modelversions"], &["get", "list", "watch"], "look").used(Use::People),
     Rule::new(Role::View, SERVING, &["inferences"], &["get", "list", "watch"], "look").used(Use::People),
     Rule::new(Role::View, MODELWAY, &["routetables"], &["get", "list", "watch"], "look").used(Use::People),
+    Rule::new(Role::View, MORPHLING, &["profilingexperiments", "trials"], &["get", "list", "watch"], "look")
+        .used(Use::People),
     Rule::new(
         Role::Edit,
         MODEL,
@@ -228,6 +250,14 @@ pub const RULES: &[Rule] = &[
         &["inferences"],
         &["create", "update", "patch", "delete", "deletecollection"],
         "serve",
+    )
+    .used(Use::People),
+    Rule::new(
+        Role::Edit,
+        MORPHLING,
+        &["profilingexperiments", "trials"],
+        &["create", "update", "patch", "delete", "deletecollection"],
+        "tune",
     )
     .used(Use::People),
 ];

@@ -5,11 +5,18 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
-use crate::{Inference, Model, ModelVersion, RouteTable};
+use crate::{Inference, Model, ModelVersion, ProfilingExperiment, RouteTable, Trial};
 
 /// Every kind of Modelway. Helm keeps them on uninstall, so that no object is lost with the release.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![Model::crd(), ModelVersion::crd(), Inference::crd(), RouteTable::crd()];
+    let mut crds = vec![
+        Model::crd(),
+        ModelVersion::crd(),
+        Inference::crd(),
+        RouteTable::crd(),
+        ProfilingExperiment::crd(),
+        Trial::crd(),
+    ];
     for crd in &mut crds {
         let annotations = crd.metadata.annotations.get_or_insert_default();
         annotations.insert("helm.sh/resource-policy".to_owned(), "keep".to_owned());

@@ -25,11 +25,22 @@ pub const JOB_NAME: &str = "modelway.io/job-name";
 /// `ModelVersion` that a builder Job or pod works for (shortened to a label value).
 pub const BUILDS_VERSION: &str = "modelway.io/builds-version";
 
+/// Experiment that a Trial and its objects belong to (shortened to a label value).
+pub const EXPERIMENT: &str = "experiment";
+/// Trial that an object belongs to.
+pub const TRIAL: &str = "trial";
+/// Deployment that a pod under test belongs to.
+pub const DEPLOYMENT: &str = "deployment";
+/// Trial that an object belongs to, on every object that is made for one.
+pub const TRIAL_NAME: &str = "modelway.io/trial";
+
 /// Values of [`APP_COMPONENT`].
 pub mod component {
     pub const BUILDER: &str = "model-builder";
+    pub const LOAD: &str = "load";
     pub const PREDICTOR: &str = "predictor";
     pub const ROUTER: &str = "router";
+    pub const UNDER_TEST: &str = "under-test";
 }
 
 /// Annotations that a user puts on a training job.
@@ -46,6 +57,22 @@ pub mod job {
     pub const PUBLISHED: &str = "modelway.io/model-version";
     /// Written by the controller: why the job became no version, `Reason: message`.
     pub const NOT_PUBLISHED: &str = "modelway.io/not-published";
+}
+
+/// Annotations of Trials and of what is tuned.
+pub mod tuning {
+    /// On a Trial: its number, what it is for, when and why it was chosen, as JSON.
+    pub const CHOICE: &str = "modelway.io/choice";
+    /// On a Trial: why this candidate, for people.
+    pub const WHY: &str = "modelway.io/why";
+    /// On a Trial: ends it; the value says why.
+    pub const KILL: &str = "modelway.io/kill";
+    /// On a Trial: what its client reported through `morphling-db-manager`, as JSON.
+    pub const RESULTS: &str = "modelway.io/results";
+    /// On an Inference: the experiment whose recommendation it carries.
+    pub const RECOMMENDED_BY: &str = "modelway.io/recommended-by";
+    /// On an Inference: the recommended change as a JSON patch.
+    pub const RECOMMENDATION: &str = "modelway.io/recommendation";
 }
 
 /// Hash of the content that the controller last applied to an object.

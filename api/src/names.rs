@@ -39,6 +39,31 @@ pub fn build_job(model_version: &str, spec_hash: &str, attempt: u32) -> String {
     format!("{}{suffix}", bounded(model_version, LABEL_MAX - suffix.len()))
 }
 
+/// Trial of an experiment.
+pub fn trial(experiment: &str, index: usize) -> String {
+    format!("{experiment}-{index}")
+}
+
+/// Deployment of the service that a trial tests.
+pub fn trial_deployment(trial: &str) -> String {
+    format!("{trial}-deployment")
+}
+
+/// Service in front of it.
+pub fn trial_service(trial: &str) -> String {
+    format!("{trial}-service")
+}
+
+/// Job that puts it under load.
+pub fn trial_client(trial: &str) -> String {
+    format!("{trial}-client-job")
+}
+
+/// `ConfigMap` with the report of an experiment.
+pub fn experiment_report(experiment: &str) -> String {
+    format!("{experiment}-report")
+}
+
 /// `name` as a label value: itself, or a prefix with a hash when it is too long.
 pub fn label_value(name: &str) -> String {
     bounded(name, LABEL_MAX)

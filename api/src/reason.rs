@@ -140,6 +140,46 @@ reasons! {
     NotStalled,
     /// `spec.paused` is set.
     Paused,
+
+    // Tuning.
+    /// The object is known and makes sense.
+    Accepted,
+    /// The service of a trial is on its way.
+    ServiceStarting,
+    /// A trial's service is under load.
+    Measuring,
+    /// A trial has its numbers.
+    Measured,
+    /// A trial is over, its objects are on their way out.
+    CleaningUp,
+    /// The service met its objectives at no rate.
+    ObjectiveUnmet,
+    /// The load generator was the bottleneck, not the service.
+    GeneratorBound,
+    /// The service ended while it was tested.
+    ServiceCrashed,
+    /// The service's pod went away, by no fault of its own.
+    ServiceLost,
+    /// The service did not answer.
+    ServiceSilent,
+    /// The client of a trial failed.
+    ClientFailed,
+    /// The client of a trial went away.
+    ClientLost,
+    /// Somebody ended it.
+    Killed,
+    /// Trials are on their way.
+    Searching,
+    /// Another experiment on the same predictor comes first.
+    WaitingForExperiment,
+    /// There is a recommendation.
+    Recommended,
+    /// No candidate meets the constraints.
+    NothingFeasible,
+    /// No candidate could be measured.
+    NothingMeasured,
+    /// Too many trials failed.
+    TooManyFailures,
 }
 
 impl fmt::Display for Reason {

@@ -1,11 +1,13 @@
 //! The platform with Modelway's controllers in it, as `up` and `quickstart` run it.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use modelway_controller::{ControllerOptions, Settings};
 use modelway_local::{DataDir, Platform, PlatformOptions};
+use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +33,10 @@ impl Running {
         let ready_after = start.elapsed();
         let mut controller = ControllerOptions::new(platform.client("default"));
         controller.settings = settings(&platform);
+        let results =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("no port is free for results of trials")?;
+        controller.settings.results_address = Some(results.local_addr()?.to_string());
+        controller.results = Some(results);
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let controllers = tokio::spawn(async move { Ok(modelway_controller::run(controller, stopped).await?) });

@@ -5,6 +5,7 @@ use modelway_api::{
     Reason,
     conditions::{self, Condition, State},
     labels,
+    profiling_conditions::{self, ProfilingCondition},
 };
 use modelway_plan::{Key, Kind, Plan, json as read, manifest};
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ pub fn plan(key: &Key, live: &Value, reason: Reason, message: &str, now: Timesta
     match key.kind {
         Kind::Job => job(&mut plan, live, reason, message),
         Kind::Inference | Kind::Model => status(&mut plan, live, reason, message, now),
+        Kind::ProfilingExperiment | Kind::Trial => profiling(&mut plan, live, reason, message, now),
         // What is finished stays so.
         Kind::ModelVersion if !is_finished(live) => status(&mut plan, live, reason, message, now),
         _ => {}
@@ -37,6 +39,24 @@ fn status(plan: &mut Plan, live: &Value, reason: Reason, message: &str, now: Tim
         .is_some_and(|ready| ready.reason == reason.as_str() && ready.status == State::False.as_str());
     let generation = live.pointer("/metadata/generation").and_then(Value::as_i64);
     conditions::set(&mut list, conditions::READY, State::False, reason, message, generation, now);
+    status["conditions"] = serde_json::to_value(&list).expect("conditions are plain data");
+    manifest::ensure_status(plan, live, &status);
+    if !is_told {
+        plan.tell(live, true, reason, message);
+    }
+}
+
+/// The same on an experiment or a trial that is not over.
+fn profiling(plan: &mut Plan, live: &Value, reason: Reason, message: &str, now: Timestamp) {
+    let mut status = if live["status"].is_object() { live["status"].clone() } else { json!({}) };
+    let Ok(mut list) = serde_json::from_value::<Vec<ProfilingCondition>>(read_list(&status["conditions"])) else {
+        return;
+    };
+    if profiling_conditions::is_over(&list) {
+        return;
+    }
+    let is_told = list.iter().any(|ready| ready.type_ == conditions::READY && ready.reason == reason.as_str());
+    profiling_conditions::set(&mut list, conditions::READY, State::False, reason, message, now);
     status["conditions"] = serde_json::to_value(&list).expect("conditions are plain data");
     manifest::ensure_status(plan, live, &status);
     if !is_told {
@@ -102,6 +122,20 @@ mod tests {
         let mut leaving = object(Kind::Model, &Value::Null);
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert_eq!(told(&leaving), Plan::default());
+    }
+
+    #[test]
+    fn an_experiment_is_told_first_and_keeps_its_state() {
+        let created = json!({"type": "Created", "status": "True", "reason": "Accepted", "message": ""});
+        let mut live = object(Kind::ProfilingExperiment, &json!({"conditions": [created], "trialsTotal": 2}));
+        let plan = told(&live);
+        let [Action::Status(written), Action::Event(_)] = &plan.actions[..] else { panic!("{plan:?}") };
+        let types: Vec<&str> = read::items(written, "/status/conditions").map(|one| read::text(one, "/type")).collect();
+        assert_eq!((types, &written["status"]["trialsTotal"]), (vec!["Ready", "Created"], &json!(2)));
+        live["status"] = written["status"].clone();
+        assert_eq!(told(&live), Plan::default());
+        let over = json!({"type": "Succeeded", "status": "True", "reason": "Measured", "message": ""});
+        assert_eq!(told(&object(Kind::Trial, &json!({"conditions": [over]}))), Plan::default());
     }
 
     #[test]

@@ -19,11 +19,13 @@ mod metrics;
 mod namespaces;
 mod queue;
 mod reconcile;
+mod results;
 mod run;
 mod scaling;
 mod served;
 mod store;
 mod trim;
+mod tuning_report;
 
 pub use capabilities::image_volumes;
 pub use election::LeaderElection;

@@ -95,7 +95,7 @@ impl Worker {
     }
 
     async fn turn(&self, key: &Key, stop: &CancellationToken) -> Result<Turn, ExecuteError> {
-        let Some(plan) = self.plan(key) else { return Ok(Turn::Done(None)) };
+        let Some(plan) = self.planned(key).await else { return Ok(Turn::Done(None)) };
         for action in plan.actions {
             if stop.is_cancelled() {
                 return Ok(Turn::Stopped);
@@ -107,6 +107,21 @@ impl Worker {
         }
         let again = plan.again_after.filter(|again| *again < RESYNC);
         Ok(Turn::Done(Some(again.unwrap_or_else(|| jittered(RESYNC)))))
+    }
+
+    /// The plan; what takes long is worked out where nobody waits for it.
+    async fn planned(&self, key: &Key) -> Option<Plan> {
+        if !kinds::is_long(key.kind) {
+            return self.plan(key);
+        }
+        let (worker, own) = (self.clone(), key.clone());
+        match tokio::task::spawn_blocking(move || worker.plan(&own)).await {
+            Ok(plan) => plan,
+            Err(error) => {
+                tracing::error!(%key, %error, "planning ended before its time, trying again");
+                Some(Plan { again_after: Some(UNLISTED), ..Plan::default() })
+            }
+        }
     }
 
     /// What the object's present state asks for; `None` when it is gone.

@@ -19,6 +19,7 @@ use crate::{
     metrics::Metrics,
     namespaces,
     reconcile::Worker,
+    results::Results,
     scaling::Scaler,
     served::{Search, Served},
     store::Store,
@@ -43,12 +44,15 @@ pub struct ControllerOptions {
     pub election: Option<LeaderElection>,
     /// Where health, readiness and metrics are told.
     pub admin: Option<TcpListener>,
+    /// Where clients of trials report; nowhere when absent.
+    pub results: Option<TcpListener>,
 }
 
 impl ControllerOptions {
-    /// A controller of all namespaces with default settings, the only one, without an admin port.
+    /// A controller of all namespaces with default settings, the only one, without ports.
     pub fn new(client: Client) -> Self {
-        Self { client, namespaces: Vec::new(), settings: Settings::default(), election: None, admin: None }
+        let settings = Settings::default();
+        Self { client, namespaces: Vec::new(), settings, election: None, admin: None, results: None }
     }
 }
 
@@ -118,6 +122,9 @@ impl Controller {
         if let Some(listener) = options.admin {
             others.spawn(shared.admin().serve(listener));
         }
+        if let Some(listener) = options.results {
+            others.spawn(shared.results().serve(listener));
+        }
         let synced = shared.watch(&options.namespaces, &mut others);
         others.spawn(wake_on_takeover(leadership.clone(), shared.store.clone()));
         others.spawn(shared.scaler(leadership.clone()).run());
@@ -169,6 +176,10 @@ impl Shared {
 
     fn admin(&self) -> Admin {
         Admin { health: self.health.clone(), metrics: self.metrics.clone(), store: self.store.clone() }
+    }
+
+    fn results(&self) -> Results {
+        Results { client: self.client.clone(), store: self.store.clone() }
     }
 
     fn scaler(&self, leadership: Leadership) -> Scaler {

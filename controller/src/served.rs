@@ -138,7 +138,10 @@ impl Search {
 
 /// Whether the kind comes with Modelway's own definitions.
 pub fn is_ours(kind: Kind) -> bool {
-    matches!(kind, Kind::Model | Kind::ModelVersion | Kind::Inference | Kind::RouteTable)
+    matches!(
+        kind,
+        Kind::Model | Kind::ModelVersion | Kind::Inference | Kind::RouteTable | Kind::ProfilingExperiment | Kind::Trial
+    )
 }
 
 fn missing(kind: Kind) -> String {

@@ -24,12 +24,12 @@ pub fn trim(kind: Kind, mut object: Value) -> Option<Value> {
     }
     match kind {
         Kind::Pod => return pod(object),
-        Kind::Job if !is_training(&object) && controller_of(&object, Kind::ModelVersion).is_none() => {
+        Kind::Job if !is_training(&object) && !is_of(&object, &[Kind::ModelVersion, Kind::Trial]) => {
             // Only whether it has ended is asked of other jobs.
             keep(&mut object, &["status"]);
         }
         // Somebody else's: only that the name is taken matters.
-        Kind::Deployment | Kind::Service if controller_of(&object, Kind::Inference).is_none() => keep(&mut object, &[]),
+        Kind::Deployment | Kind::Service if !is_of(&object, &[Kind::Inference, Kind::Trial]) => keep(&mut object, &[]),
         Kind::Event => keep(&mut object, &["involvedObject", "message", "lastTimestamp"]),
         _ if is_metadata_enough(kind) => keep(&mut object, &[]),
         _ => {}
@@ -37,17 +37,28 @@ pub fn trim(kind: Kind, mut object: Value) -> Option<Value> {
     Some(object)
 }
 
-/// A pod of a job or an Inference. Where the output of a job lies is read from its pod's spec.
+/// Whether the object's controller is of one of these kinds.
+fn is_of(object: &Value, kinds: &[Kind]) -> bool {
+    kinds.iter().any(|kind| controller_of(object, *kind).is_some())
+}
+
+/// A pod of a job, an Inference or a Trial. Where the output of a job lies is read from its pod's spec.
 fn pod(mut pod: Value) -> Option<Value> {
     let is_of_job = controller_of(&pod, Kind::Job).is_some();
-    if !is_of_job && read::label(&pod, labels::INFERENCE_NAME).is_none() {
+    let is_under_test = read::label(&pod, labels::TRIAL_NAME).is_some();
+    if !is_of_job && !is_under_test && read::label(&pod, labels::INFERENCE_NAME).is_none() {
         return None;
     }
+    let node = pod.pointer_mut("/spec/nodeName").map(Value::take);
     let status = pod_status(&mut pod["status"]);
     if is_of_job {
         keep(&mut pod, &["spec"]);
     } else {
         keep(&mut pod, &[]);
+        // Where a measurement was made belongs to it.
+        if let Some(node) = node.filter(|_| is_under_test) {
+            pod["spec"] = json!({ "nodeName": node });
+        }
     }
     pod["status"] = status;
     Some(pod)
@@ -109,6 +120,16 @@ mod tests {
         let status = json!({"phase": "Running",
             "containerStatuses": [{"name": "c", "restartCount": 1, "state": {"running": {}}}]});
         assert_eq!(kept["status"], status);
+    }
+
+    #[test]
+    fn a_pod_under_test_keeps_its_node() {
+        let owner = json!([{"kind": "ReplicaSet", "controller": true, "name": "r"}]);
+        let mut pod = pod_of(&owner, &json!({"modelway.io/trial": "t"}));
+        pod["spec"]["nodeName"] = "a".into();
+        let kept = trim(Kind::Pod, pod).unwrap();
+        assert_eq!(kept["spec"], json!({"nodeName": "a"}));
+        assert_eq!(kept["status"]["containerStatuses"][0]["restartCount"], 1);
     }
 
     #[test]

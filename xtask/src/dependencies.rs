@@ -35,8 +35,8 @@ const EFFECTS: &[&str] =
 /// For each of our crates, the ones of ours that it may name.
 const ARROWS: &[(&str, &[&str])] = &[
     ("modelway-api", &[]),
-    ("modelway-plan", &["modelway-api"]),
-    ("modelway-controller", &["modelway-api", "modelway-plan"]),
+    ("modelway-plan", &["modelway-api", "modelway-tune"]),
+    ("modelway-controller", &["modelway-api", "modelway-plan", "modelway-tune", "modelway-tuner"]),
     ("modelway-route", &["modelway-api"]),
     ("modelway-router", &["modelway-api", "modelway-route"]),
     ("modelway-oci", &[]),

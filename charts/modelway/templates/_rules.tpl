@@ -12,6 +12,10 @@
 - apiGroups: ["modelway.io"]
   resources: ["routetables"]
   verbs: ["list", "watch"]
+# tunes container specs
+- apiGroups: ["morphling.kubedl.io"]
+  resources: ["profilingexperiments", "trials"]
+  verbs: ["list", "watch"]
 # finds finished training jobs and its own builds
 - apiGroups: ["batch"]
   resources: ["jobs"]
@@ -56,6 +60,22 @@
 - apiGroups: ["serving.kubedl.io"]
   resources: ["inferences/status"]
   verbs: ["patch"]
+# notes what an experiment recommends
+- apiGroups: ["serving.kubedl.io"]
+  resources: ["inferences"]
+  verbs: ["patch"]
+# makes trials, notes their results
+- apiGroups: ["morphling.kubedl.io"]
+  resources: ["trials"]
+  verbs: ["create", "patch"]
+# tells how tuning goes
+- apiGroups: ["morphling.kubedl.io"]
+  resources: ["profilingexperiments/status", "trials/status"]
+  verbs: ["patch"]
+# stores reports of experiments; reads none
+- apiGroups: [""]
+  resources: ["configmaps"]
+  verbs: ["create"]
 # tells routers the routes
 - apiGroups: ["modelway.io"]
   resources: ["routetables"]
@@ -120,6 +140,10 @@
 # owns children by their Inference
 - apiGroups: ["serving.kubedl.io"]
   resources: ["inferences/finalizers"]
+  verbs: ["update"]
+# owns trials by their experiment, and what they test by the trial
+- apiGroups: ["morphling.kubedl.io"]
+  resources: ["profilingexperiments/finalizers", "trials/finalizers"]
   verbs: ["update"]
 {{- end }}
 {{- define "modelway.rules.all-namespaces" -}}
@@ -203,6 +227,10 @@
 - apiGroups: ["modelway.io"]
   resources: ["routetables"]
   verbs: ["get", "list", "watch"]
+# look
+- apiGroups: ["morphling.kubedl.io"]
+  resources: ["profilingexperiments", "trials"]
+  verbs: ["get", "list", "watch"]
 {{- end }}
 {{- define "modelway.rules.edit" -}}
 # publish
@@ -212,5 +240,9 @@
 # serve
 - apiGroups: ["serving.kubedl.io"]
   resources: ["inferences"]
+  verbs: ["create", "update", "patch", "delete", "deletecollection"]
+# tune
+- apiGroups: ["morphling.kubedl.io"]
+  resources: ["profilingexperiments", "trials"]
   verbs: ["create", "update", "patch", "delete", "deletecollection"]
 {{- end }}

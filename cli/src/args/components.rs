@@ -186,6 +186,12 @@ pub struct ControllerArguments {
     /// Where health, readiness and metrics are told; nowhere when absent.
     #[arg(long)]
     pub admin: Option<SocketAddr>,
+    /// Where clients of trials report what they measured (gRPC `api.storage.DB`); nowhere when absent.
+    #[arg(long)]
+    pub results: Option<SocketAddr>,
+    /// Namespace of the Service `morphling-db-manager` in front of that.
+    #[arg(long, default_value = "morphling-system")]
+    pub results_namespace: String,
     /// Work only while holding a Lease, so that several replicas can run.
     #[arg(long)]
     pub leader_elect: bool,

@@ -22,6 +22,8 @@ pub struct LoadArguments {
     pub judgement: JudgementArguments,
     #[command(flatten)]
     pub search: SearchArguments,
+    #[command(flatten)]
+    pub trial: TrialArguments,
     /// Write the distributions as a log of `HdrHistogram`.
     #[arg(long)]
     pub hdr: Option<PathBuf>,
@@ -170,6 +172,19 @@ pub struct SearchArguments {
     /// Highest rate that is tried.
     #[arg(long, value_parser = rate, default_value = "1000000")]
     pub highest_rate: f64,
+}
+
+/// What a trial of a tuner needs.
+#[derive(Args)]
+#[command(next_help_heading = "Trials")]
+#[group(skip)]
+pub struct TrialArguments {
+    /// Wait so long for a first good answer before anything is sent. [default: do not wait]
+    #[arg(long, value_parser = duration)]
+    pub wait: Option<Duration>,
+    /// Write what was measured to this file in at most 3 KiB of JSON; missed constraints are then a result, not a failure.
+    #[arg(long)]
+    pub result: Option<PathBuf>,
 }
 
 /// Requests per second, above 0.

@@ -64,6 +64,13 @@ pub async fn controller(arguments: ControllerArguments) -> anyhow::Result<()> {
         let listener = listener.with_context(|| format!("cannot listen on {address}; choose another with --admin"))?;
         options.admin = Some(listener);
     }
+    if let Some(address) = arguments.results {
+        let listener = tokio::net::TcpListener::bind(address).await;
+        let listener =
+            listener.with_context(|| format!("cannot listen on {address}; choose another with --results"))?;
+        options.results = Some(listener);
+    }
+    options.settings.results_namespace = arguments.results_namespace;
     options.election = arguments.leader_elect.then(|| LeaderElection {
         namespace: arguments.leader_election_namespace.unwrap_or(target.namespace),
         name: arguments.leader_election_name,

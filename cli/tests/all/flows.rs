@@ -66,3 +66,28 @@ async fn another_scaler_owns_the_number() {
 async fn names_at_their_limits_work_and_children_that_collide_are_named() {
     run("names", flows::names_at_their_limits_work_and_children_that_collide_are_named).await;
 }
+
+#[tokio::test]
+async fn a_live_predictor_gets_a_better_spec() {
+    run("tuned", flows::a_live_predictor_gets_a_better_spec).await;
+}
+
+#[tokio::test]
+async fn a_trial_stands_alone() {
+    run("trial", flows::a_trial_stands_alone).await;
+}
+
+#[tokio::test]
+async fn a_deleted_experiment_leaves_nothing() {
+    run("deleted", flows::a_deleted_experiment_leaves_nothing).await;
+}
+
+#[tokio::test]
+async fn an_experiment_keeps_to_its_time() {
+    run("late", flows::an_experiment_keeps_to_its_time).await;
+}
+
+#[tokio::test]
+async fn a_morphling_experiment_runs_as_it_is() {
+    run("morphling", flows::a_morphling_experiment_runs_as_it_is).await;
+}

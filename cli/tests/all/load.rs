@@ -134,3 +134,43 @@ fn bad_input_is_told_apart_from_a_server_that_is_not_there() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output));
     }
 }
+
+#[test]
+fn a_trial_waits_for_the_server_and_leaves_its_numbers() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.data()).unwrap();
+    let result = scratch.data().join("result").display().to_string();
+    // Nobody listens yet when the command starts.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let late = std::thread::spawn(move || {
+        let starts_at = std::time::Instant::now() + std::time::Duration::from_millis(700);
+        while std::time::Instant::now() < starts_at {
+            std::thread::park_timeout(std::time::Duration::from_millis(50));
+        }
+        let listener = TcpListener::bind(address).unwrap();
+        std::thread::spawn(move || {
+            listener.incoming().flatten().for_each(|socket| {
+                std::thread::spawn(move || converse(&socket));
+            });
+        });
+    });
+    let url = format!("http://{address}/");
+    let flags = ["--users", "2", "--requests", "50", "--constraint", "p50<=1us", "--wait", "30s", "--result", &result];
+    let output = scratch.run(&[&["load", &url][..], &flags].concat());
+    late.join().unwrap();
+    assert!(output.status.success(), "a missed constraint is a result: {}", text(&output));
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&result).unwrap()).unwrap();
+    assert_eq!(document["state"], "measured", "{document}");
+    assert!(
+        document["metrics"]["rate"].as_f64().unwrap() > 0.0 && document["metrics"]["latency.p50"].is_number(),
+        "{document}"
+    );
+
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let output =
+        scratch.run(&["load", &format!("http://{gone}/"), "--users", "1", "--wait", "1s", "--result", &result]);
+    assert_eq!(output.status.code(), Some(5), "{}", text(&output));
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(&result).unwrap()).unwrap();
+    assert_eq!(document["state"], "silent", "{document}");
+    assert!(document["message"].as_str().unwrap().contains("no good answer within 1 s"), "{document}");
+}

@@ -41,6 +41,12 @@ pub struct Settings {
     pub image_volumes: bool,
     /// Time between the routes' change and the removal of a predictor that they no longer name.
     pub retire_after: Duration,
+    /// Namespace of the Service `morphling-db-manager`, to which clients of trials report.
+    pub results_namespace: String,
+    /// Its port.
+    pub results_port: u16,
+    /// `host:port` of the same, where names of Services cannot be looked up.
+    pub results_address: Option<String>,
 }
 
 impl Default for Settings {
@@ -56,6 +62,9 @@ impl Default for Settings {
             model_mount: ModelMount::Auto,
             image_volumes: true,
             retire_after: Duration::from_secs(5),
+            results_namespace: "morphling-system".to_owned(),
+            results_port: 6_799,
+            results_address: None,
         }
     }
 }

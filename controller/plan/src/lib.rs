@@ -17,6 +17,7 @@ pub mod percent;
 pub mod plan;
 pub mod pods;
 pub mod predictor;
+pub mod profiling;
 pub mod publish;
 pub mod refusal;
 pub mod replicas;

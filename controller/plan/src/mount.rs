@@ -14,7 +14,7 @@ use crate::{
 /// Where every server expects its model.
 pub const MODEL_PATH_VARIABLE: &str = "KUBEDL_MODEL_PATH";
 /// Name of the volume with the model's files, and of the init container that fills it.
-const MODEL_VOLUME: &str = "modelway-model";
+pub(crate) const MODEL_VOLUME: &str = "modelway-model";
 /// Folder of the files in a model image, and in the volume that the init container fills.
 const FILES: &str = "models";
 /// Where the init container finds the volume.
@@ -22,7 +22,7 @@ const PULL_FOLDER: &str = "/modelway-model";
 /// Where the init container finds the registry's credentials.
 const AUTH_FOLDER: &str = "/etc/modelway/registry";
 /// Volume with those credentials.
-const AUTH_VOLUME: &str = "modelway-registry";
+pub(crate) const AUTH_VOLUME: &str = "modelway-registry";
 /// Secret that is tried when nobody names one, as for builders.
 const DEFAULT_SECRET: &str = "regcred";
 

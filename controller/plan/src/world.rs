@@ -16,6 +16,7 @@ pub enum Kind {
     Pod,
     PersistentVolumeClaim,
     Secret,
+    ConfigMap,
     Service,
     ServiceAccount,
     Job,
@@ -26,16 +27,19 @@ pub enum Kind {
     ModelVersion,
     Inference,
     RouteTable,
+    ProfilingExperiment,
+    Trial,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Namespace,
         Self::Event,
         Self::Pod,
         Self::PersistentVolumeClaim,
         Self::Secret,
+        Self::ConfigMap,
         Self::Service,
         Self::ServiceAccount,
         Self::Job,
@@ -46,6 +50,8 @@ impl Kind {
         Self::ModelVersion,
         Self::Inference,
         Self::RouteTable,
+        Self::ProfilingExperiment,
+        Self::Trial,
     ];
 
     /// Group (empty for core), version, kind, plural.
@@ -56,6 +62,7 @@ impl Kind {
             Self::Pod => ("", "v1", "Pod", "pods"),
             Self::PersistentVolumeClaim => ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
             Self::Secret => ("", "v1", "Secret", "secrets"),
+            Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
             Self::Service => ("", "v1", "Service", "services"),
             Self::ServiceAccount => ("", "v1", "ServiceAccount", "serviceaccounts"),
             Self::PodDisruptionBudget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
@@ -66,6 +73,10 @@ impl Kind {
             Self::ModelVersion => ("model.kubedl.io", "v1alpha1", "ModelVersion", "modelversions"),
             Self::Inference => ("serving.kubedl.io", "v1alpha1", "Inference", "inferences"),
             Self::RouteTable => ("modelway.io", "v1alpha1", "RouteTable", "routetables"),
+            Self::ProfilingExperiment => {
+                ("morphling.kubedl.io", "v1alpha1", "ProfilingExperiment", "profilingexperiments")
+            }
+            Self::Trial => ("morphling.kubedl.io", "v1alpha1", "Trial", "trials"),
         }
     }
 
@@ -75,9 +86,9 @@ impl Kind {
         if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
     }
 
-    /// Whether planners look at such objects. Secrets are made and mounted, never read.
+    /// Whether planners look at such objects. Secrets and `ConfigMap`s are made and mounted, never read.
     pub const fn is_watched(self) -> bool {
-        !matches!(self, Self::Secret)
+        !matches!(self, Self::Secret | Self::ConfigMap)
     }
 
     /// The kind's name.

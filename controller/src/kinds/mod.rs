@@ -4,6 +4,8 @@ pub mod inference;
 pub mod job;
 pub mod model;
 pub mod model_version;
+pub mod profiling_experiment;
+pub mod trial;
 
 pub use job::is_training;
 
@@ -19,11 +21,14 @@ pub fn plan(cx: &Context, sources: &[JobSource], key: &Key) -> Plan {
         Kind::ModelVersion => modelway_plan::model_version::plan(cx, key),
         Kind::Model => modelway_plan::model::plan(cx, key),
         Kind::Inference => modelway_plan::serving::plan(cx, key),
+        Kind::ProfilingExperiment => profiling_experiment::plan(cx, key),
+        Kind::Trial => modelway_plan::profiling::trial::plan(cx, key),
         Kind::Namespace
         | Kind::Event
         | Kind::Pod
         | Kind::PersistentVolumeClaim
         | Kind::Secret
+        | Kind::ConfigMap
         | Kind::Service
         | Kind::ServiceAccount
         | Kind::Deployment
@@ -53,11 +58,14 @@ pub fn needs(kind: Kind) -> &'static [Kind] {
             Kind::PodDisruptionBudget,
             Kind::Pod,
         ],
+        Kind::ProfilingExperiment => &[Kind::ProfilingExperiment, Kind::Trial, Kind::Inference, Kind::Deployment],
+        Kind::Trial => &[Kind::Trial, Kind::Deployment, Kind::Service, Kind::Job, Kind::Pod],
         Kind::Namespace
         | Kind::Event
         | Kind::Pod
         | Kind::PersistentVolumeClaim
         | Kind::Secret
+        | Kind::ConfigMap
         | Kind::Service
         | Kind::ServiceAccount
         | Kind::Deployment
@@ -67,10 +75,15 @@ pub fn needs(kind: Kind) -> &'static [Kind] {
     }
 }
 
+/// Whether planning takes so long that others must not wait for it: a model over many candidates is fitted.
+pub fn is_long(kind: Kind) -> bool {
+    kind == Kind::ProfilingExperiment
+}
+
 /// Keys of a namespace that have a planner.
 pub fn planned(world: &World) -> impl Iterator<Item = Key> + '_ {
-    let all = [Kind::Job, Kind::ModelVersion, Kind::Model, Kind::Inference].into_iter();
-    let keys = all.flat_map(|kind| world.keys(kind));
+    let all = [Kind::Job, Kind::ModelVersion, Kind::Model, Kind::Inference, Kind::ProfilingExperiment, Kind::Trial];
+    let keys = all.into_iter().flat_map(|kind| world.keys(kind));
     keys.filter(|key| key.kind != Kind::Job || world.object(key).is_some_and(is_training)).cloned()
 }
 
@@ -81,6 +94,8 @@ pub fn woken_by(world: &World, object: &Value) -> HashSet<Key> {
     model_version::woken_by(world, object, &mut keys);
     model::woken_by(object, &mut keys);
     inference::woken_by(world, object, &mut keys);
+    profiling_experiment::woken_by(world, object, &mut keys);
+    trial::woken_by(world, object, &mut keys);
     keys
 }
 

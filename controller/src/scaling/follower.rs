@@ -279,7 +279,7 @@ mod tests {
         let mut load = follower.decide(now);
         while replicas(&load) > 0 {
             now += TICK;
-            assert!(now < Moment::from_secs(60), "never sleeps");
+            assert!(now < Moment::from_mins(1), "never sleeps");
             follower.hear(ROUTER, &word(0, 1), now);
             load = follower.decide(now);
         }

@@ -11,3 +11,4 @@ mod refusals;
 mod replicas;
 mod serving;
 mod storms;
+mod tuning;

@@ -1,8 +1,10 @@
 //! `modelway load`: sends load to a server, and says how it bore it.
 
 mod plan;
+mod result;
 mod table;
 mod view;
+mod wait;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -21,11 +23,22 @@ pub async fn run(arguments: LoadArguments) -> anyhow::Result<()> {
     modelway_tuner::load::engine::raise_open_files();
     let token = stop::on_signal()?;
     // The generator has threads of its own and blocks the one that watches it.
-    tokio::task::spawn_blocking(move || measure(&arguments, &token)).await?
+    tokio::task::spawn_blocking(move || {
+        let measured = measure(&arguments, &token);
+        if let (Err(error), Some(path)) = (&measured, &arguments.trial.result) {
+            result::write_failure(path, error)?;
+        }
+        measured
+    })
+    .await?
 }
 
 fn measure(arguments: &LoadArguments, token: &CancellationToken) -> anyhow::Result<()> {
-    let options = plan::options(arguments).map_err(|error| explained(&error))?;
+    let options = match arguments.trial.wait {
+        Some(patience) => wait::for_answer(arguments, patience, token),
+        None => plan::options(arguments),
+    };
+    let options = options.map_err(|error| explained(&error))?;
     if arguments.arrivals.search {
         return find(arguments, &options, token);
     }
@@ -40,7 +53,10 @@ fn measure(arguments: &LoadArguments, token: &CancellationToken) -> anyhow::Resu
         SummaryOutput::Json => output::json(&serde_json::to_value(&report)?),
         SummaryOutput::Table => table::print(&options, &report),
     }
-    judge(&report)
+    match &arguments.trial.result {
+        Some(path) => result::write(path, &result::of_run(&options, &report, &finished)),
+        None => judge(&report),
+    }
 }
 
 fn find(arguments: &LoadArguments, options: &Options, token: &CancellationToken) -> anyhow::Result<()> {
@@ -72,7 +88,10 @@ fn find(arguments: &LoadArguments, options: &Options, token: &CancellationToken)
         SummaryOutput::Json => output::json(&table::search_document(&found)?),
         SummaryOutput::Table => table::print_search(options, &found),
     }
-    judge_search(&found)
+    match &arguments.trial.result {
+        Some(path) if !found.stopped => result::write(path, &result::of_search(options, &found)),
+        _ => judge_search(&found),
+    }
 }
 
 /// How sure a user is of a rate that they expect: a factor of 1.65 either way within two deviations.

@@ -109,3 +109,45 @@ async fn the_newest_version_takes_traffic_by_itself() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_live_predictor_gets_a_better_spec() {
+    run("tuned", flows::a_live_predictor_gets_a_better_spec).await;
+}
+
+#[tokio::test]
+async fn a_trial_stands_alone() {
+    run("trial", flows::a_trial_stands_alone).await;
+}
+
+#[tokio::test]
+async fn a_deleted_experiment_leaves_nothing() {
+    run("deleted", flows::a_deleted_experiment_leaves_nothing).await;
+}
+
+#[tokio::test]
+async fn an_experiment_keeps_to_its_time() {
+    run("late", flows::an_experiment_keeps_to_its_time).await;
+}
+
+/// Nodes have what they are said to have: a scheduler counts GPUs, it does not look for them.
+#[tokio::test]
+async fn gpus_are_candidates_with_a_price() {
+    let Some(installed) = installed().await else { return };
+    let _others = installed.together().await;
+    play(installed, "gpus", async |installed, context| {
+        let gpus = r#"{"status": {"capacity": {"nvidia.com/gpu": "2"}}}"#;
+        let node = installed.cluster.nodes()?[0];
+        installed
+            .cluster
+            .kubectl_ok(&["patch", "node", node, "--subresource=status", "--type=merge", "-p", gpus])
+            .await?;
+        flows::gpus_are_candidates_with_a_price(context).await
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_morphling_experiment_runs_as_it_is() {
+    run("morphling", flows::a_morphling_experiment_runs_as_it_is).await;
+}

@@ -3,6 +3,9 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod laws;
+mod profiling;
+mod profiling_bench;
+mod profiling_trial;
 mod publishing;
 mod scale;
 mod scaling;

@@ -86,12 +86,14 @@ impl Simulation {
             Kind::ModelVersion => modelway_plan::model_version::plan(&cx, key),
             Kind::Model => modelway_plan::model::plan(&cx, key),
             Kind::Inference => modelway_plan::serving::plan(&cx, key),
+            Kind::ProfilingExperiment => modelway_plan::profiling::experiment::turn(&cx, key).plan,
+            Kind::Trial => modelway_plan::profiling::trial::plan(&cx, key),
             _ => Plan::default(),
         }
     }
 
     pub fn keys(&self) -> Vec<Key> {
-        [Kind::Job, Kind::ModelVersion, Kind::Model, Kind::Inference]
+        [Kind::Job, Kind::ModelVersion, Kind::Model, Kind::Inference, Kind::ProfilingExperiment, Kind::Trial]
             .into_iter()
             .flat_map(|kind| self.world.keys(kind).cloned().collect::<Vec<_>>())
             .collect()

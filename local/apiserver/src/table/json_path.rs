@@ -1,4 +1,4 @@
-//! The subset of JSON path that printer columns use: fields, quoted fields, indices, `[*]` and equality filters.
+//! The subset of JSON path that printer columns use: fields, quoted fields, indices, slices, `[*]` and equality filters.
 
 use serde_json::Value;
 
@@ -6,6 +6,8 @@ use serde_json::Value;
 enum Step {
     Field(String),
     Index(i64),
+    /// `[first:end]`, each counted from the end when negative, and left out for all there is.
+    Slice(Option<i64>, Option<i64>),
     All,
     /// `[?(@.field.path == literal)]`
     Equals(Vec<Step>, Value),
@@ -29,6 +31,11 @@ fn apply<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
     match step {
         Step::Field(name) => value.get(name).into_iter().collect(),
         Step::Index(index) => value.as_array().and_then(|items| at(items, *index)).into_iter().collect(),
+        Step::Slice(first, end) => {
+            let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+            let (first, end) = (place(items, first.unwrap_or(0)), end.map_or(items.len(), |end| place(items, end)));
+            items.get(first..end).unwrap_or_default().iter().collect()
+        }
         Step::All => match value {
             Value::Array(items) => items.iter().collect(),
             Value::Object(fields) => fields.values().collect(),
@@ -39,6 +46,12 @@ fn apply<'a>(value: &'a Value, step: &Step) -> Vec<&'a Value> {
             items.iter().filter(|item| select(item, path).first() == Some(&literal)).collect()
         }
     }
+}
+
+/// A bound of a slice, within the list.
+fn place(items: &[Value], bound: i64) -> usize {
+    let distance = usize::try_from(bound.unsigned_abs()).unwrap_or(usize::MAX);
+    if bound < 0 { items.len().saturating_sub(distance) } else { distance.min(items.len()) }
 }
 
 fn at(items: &[Value], index: i64) -> Option<&Value> {
@@ -98,6 +111,9 @@ fn bracket(inner: &str) -> Option<(Option<Step>, &str)> {
         Step::Field(name.to_owned())
     } else if content == "*" {
         Step::All
+    } else if let Some((first, end)) = content.split_once(':') {
+        let bound = |text: &str| if text.trim().is_empty() { Some(None) } else { text.trim().parse().ok().map(Some) };
+        Step::Slice(bound(first)?, bound(end)?)
     } else {
         Step::Index(content.parse().ok()?)
     };
@@ -154,6 +170,11 @@ mod tests {
             ("{.list[1].n}", Some(json!(2))),
             ("$.list[1].n", Some(json!(2))),
             (".list[7].n", None),
+            (".list[-1:].n", Some(json!(2))),
+            (".list[:1].n", Some(json!(1))),
+            (".list[1:9].n", Some(json!(2))),
+            (".list[2:1].n", None),
+            (".list[-9:].n", Some(json!(1))),
         ];
         for (path, expected) in cases {
             assert_eq!(first(&object, path), expected.as_ref(), "{path}");
@@ -162,7 +183,7 @@ mod tests {
 
     #[test]
     fn malformed_paths_select_nothing() {
-        for path in ["..a", ".a[", ".a[?(@.b)]", ".a[x]", ".a[?(b=='c')]", ".a[']"] {
+        for path in ["..a", ".a[", ".a[?(@.b)]", ".a[x]", ".a[?(b=='c')]", ".a[']", ".a[x:]"] {
             assert_eq!(first(&json!({"a": [1], "b": 2}), path), None, "{path}");
         }
     }

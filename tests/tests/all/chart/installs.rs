@@ -239,8 +239,10 @@ impl Release {
     }
 }
 
-/// What the story leaves out: a predictor that leaves, fewer pods, a version that is built anew.
+/// What the story leaves out: a predictor that is tuned, a trial that is ended, a predictor that leaves, fewer pods, a version that is built anew.
 async fn uses_the_rest(flow: &Flow) {
+    flows::a_live_predictor_gets_a_better_spec(flow).await.unwrap();
+    flows::an_experiment_keeps_to_its_time(flow).await.unwrap();
     let scaled = |replicas: &str| {
         let predictor = format!("replicas: {replicas}\n      trafficWeight: 90");
         INFERENCE.replace("trafficWeight: 90", &predictor)
