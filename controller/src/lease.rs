@@ -86,6 +86,9 @@ pub struct Election {
     missing_since: Option<Instant>,
     /// Whether a write over the version seen last may succeed, as far as is known.
     is_current: bool,
+    /// A create was sent and never answered. It names no version, so it may still arrive when the Lease is deleted
+    /// once more, whoever has led in between.
+    may_be_created_late: bool,
     next: Next,
     leading_until: Option<Instant>,
 }
@@ -99,6 +102,7 @@ impl Election {
             seen: None,
             missing_since: None,
             is_current: false,
+            may_be_created_late: false,
             next: Next::Read,
             leading_until: None,
         }
@@ -109,7 +113,7 @@ impl Election {
         match self.next {
             Next::Wait(until) if until > now => Step::Wait(until),
             // A leader knows the version that it wrote last and need not read it again.
-            Next::Wait(_) if !self.is_mine() || !self.is_current => Step::Read,
+            Next::Wait(_) if !self.is_mine() || self.is_doubtful(now) || !self.is_current => Step::Read,
             Next::Wait(_) | Next::Write => Step::Write {
                 claim: self.claim(wall),
                 version: self.seen.as_ref().map(|(record, _)| record.version.clone()),
@@ -128,7 +132,7 @@ impl Election {
         if !self.is_mine() {
             self.leading_until = None;
         }
-        self.next = match self.free_at() {
+        self.next = match self.free_at(now) {
             Some(free) if free > now => Next::Wait(free.min(now + self.pause(jitter))),
             _ => Next::Write,
         };
@@ -142,6 +146,10 @@ impl Election {
                 self.see(Some(record), now);
                 // Counted from before the write: others count from after it.
                 self.leading_until = self.is_mine().then(|| sent + self.timing.renew);
+            }
+            Err(Failure::Unknown) if self.seen.is_none() => {
+                self.may_be_created_late = true;
+                self.is_current = false;
             }
             // A leader must know at once who won; until then its time runs on.
             Err(Failure::Conflict) if self.is_leading(now) => self.next = Next::Read,
@@ -182,6 +190,11 @@ impl Election {
         self.holder() == self.identity
     }
 
+    /// Whether a claim of its own says nothing: it may have come late, while somebody else leads and does not know yet.
+    fn is_doubtful(&self, now: Instant) -> bool {
+        self.may_be_created_late && !self.is_leading(now)
+    }
+
     fn see(&mut self, found: Option<Record>, now: Instant) {
         self.is_current = true;
         self.missing_since = match (&found, &self.seen) {
@@ -199,12 +212,12 @@ impl Election {
     }
 
     /// When the lease may be taken; `None` when it may be now.
-    fn free_at(&self) -> Option<Instant> {
+    fn free_at(&self, now: Instant) -> Option<Instant> {
         let Some((record, since)) = &self.seen else {
             return self.missing_since.map(|since| since + self.timing.lease);
         };
         let claim = &record.claim;
-        if claim.holder.is_empty() || claim.holder == self.identity {
+        if claim.holder.is_empty() || (self.is_mine() && !self.is_doubtful(now)) {
             return None;
         }
         let said = Duration::from_secs(u64::try_from(claim.lease_seconds).unwrap_or(0));

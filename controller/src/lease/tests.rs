@@ -333,6 +333,12 @@ fn the_simulation_finds_leaders_that_stop_too_late() {
     assert!((0..50).any(|seed| World::new(seed, late).run().is_err()));
 }
 
+/// Two deletions, and a create that comes so late that somebody else has led in between.
+#[test]
+fn a_create_that_comes_late_makes_no_second_leader() {
+    World::new(8_110_752_891_513_716_488, Timing::default()).run().unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
