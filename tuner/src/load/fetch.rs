@@ -1,10 +1,9 @@
 //! One plain GET, for what a server says of itself before a run.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use super::http::{Progress, ResponseParser};
+use super::once;
 use super::{LoadError, Target};
 
 /// How long the server may take for each step.
@@ -32,22 +31,11 @@ pub fn get(target: &Target, wanted: &'static str) -> Result<Vec<u8>, LoadError> 
 }
 
 fn exchange(target: &Target, address: &std::net::SocketAddr) -> std::io::Result<(u16, Vec<u8>)> {
-    let mut socket = TcpStream::connect_timeout(address, PATIENCE)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    let socket = TcpStream::connect_timeout(address, PATIENCE)?;
     let request = format!("GET {} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", target.path, target.authority);
-    socket.write_all(request.as_bytes())?;
-    let (mut parser, mut body, mut buffer) = (ResponseParser::new(false), Vec::new(), [0; 8 << 10]);
-    loop {
-        let count = socket.read(&mut buffer)?;
-        let progress = match count {
-            0 => parser.finish(),
-            _ => parser.feed(&buffer[..count], &mut |data| body.extend_from_slice(data)),
-        };
-        match progress.map_err(std::io::Error::other)? {
-            Progress::Done { .. } => return Ok((parser.status(), body)),
-            Progress::More if body.len() > MAX_BODY => return Err(std::io::Error::other("the answer is too long")),
-            Progress::More => {}
-        }
+    let answer = once::exchange(socket, request.as_bytes(), PATIENCE, MAX_BODY)?;
+    if !answer.is_whole {
+        return Err(std::io::Error::other("the answer is too long"));
     }
+    Ok((answer.status, answer.body))
 }

@@ -13,6 +13,7 @@ mod error;
 mod fetch;
 pub mod hdr_log;
 pub mod http;
+pub(crate) mod once;
 pub mod outcome;
 pub mod protocols;
 pub mod report;

@@ -1,11 +1,10 @@
 //! One request, to learn whether a service is ready.
 
-use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::load::http::{Progress, ResponseParser, Scratch};
-use crate::load::{LoadError, Options, Target};
+use crate::load::http::Scratch;
+use crate::load::{LoadError, Options, Target, once};
 
 /// An answer that is longer is not read further: it came.
 const MAX_BODY: usize = 4 << 20;
@@ -41,29 +40,12 @@ fn exchange(target: &Target, request: &[u8], patience: Duration) -> Result<(u16,
     for address in addresses {
         match TcpStream::connect_timeout(&address, patience) {
             Ok(socket) => {
-                return converse(socket, request, patience).map_err(|error| format!("its answer broke off: {error}"));
+                let answer = once::exchange(socket, request, patience, MAX_BODY);
+                let answer = answer.map_err(|error| format!("its answer broke off: {error}"))?;
+                return Ok((answer.status, answer.body));
             }
             Err(error) => problem = format!("it takes no connection at {address}: {error}"),
         }
     }
     Err(problem)
-}
-
-fn converse(mut socket: TcpStream, request: &[u8], patience: Duration) -> std::io::Result<(u16, Vec<u8>)> {
-    socket.set_read_timeout(Some(patience))?;
-    socket.set_write_timeout(Some(patience))?;
-    socket.write_all(request)?;
-    let (mut parser, mut body, mut buffer) = (ResponseParser::new(false), Vec::new(), [0; 8 << 10]);
-    loop {
-        let count = socket.read(&mut buffer)?;
-        let progress = match count {
-            0 => parser.finish(),
-            _ => parser.feed(&buffer[..count], &mut |data| body.extend_from_slice(data)),
-        };
-        match progress.map_err(std::io::Error::other)? {
-            Progress::Done { .. } => return Ok((parser.status(), body)),
-            Progress::More if body.len() > MAX_BODY => return Ok((parser.status(), body)),
-            Progress::More => {}
-        }
-    }
 }

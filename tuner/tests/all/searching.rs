@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use modelway_tuner::load::drive::{certify_requests, search};
+use modelway_tuner::load::drive::{Found, certify_requests, search};
 use modelway_tuner::load::search::{Outcome, Settings};
 use modelway_tuner::load::{Constraint, Control};
 
@@ -38,10 +38,14 @@ fn the_certified_rate_is_below_what_the_server_can_do() {
     // Fewer requests than the share of errors needs: the latency is what is looked for.
     let settings = quick(&options.constraints[..1]);
     options.constraints.truncate(1);
-    let found = search(&options, settings, &mut |_, _| Control::Continue).unwrap();
-    let (Outcome::Certified { rate, .. } | Outcome::Uncertain { rate: Some(rate) }) = found.outcome else {
-        panic!("{found:?}")
+    // A busy machine may hold the generator up, and the search then says so instead of guessing: it is made again.
+    let mut searches = (0..5).map(|_| search(&options, settings, &mut |_, _| Control::Continue).unwrap());
+    let of_server = |found: &Found| match found.outcome {
+        Outcome::Certified { rate, .. } | Outcome::Uncertain { rate: Some(rate) } => Some(rate),
+        Outcome::Infeasible | Outcome::GeneratorBound { .. } | Outcome::Uncertain { rate: None } => None,
     };
+    let found = searches.find(|found| of_server(found).is_some()).unwrap();
+    let rate = of_server(&found).unwrap();
     assert!((15.0..110.0).contains(&rate), "{rate}: {:?}", found.tried);
     assert!(found.tried.iter().any(|tried| !tried.good || tried.step == "certify"));
 }
