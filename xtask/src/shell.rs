@@ -1,7 +1,9 @@
 //! Running other programs.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 
@@ -14,6 +16,28 @@ pub fn root() -> PathBuf {
 pub fn run(title: &str, command: &mut Command) -> anyhow::Result<()> {
     println!("== {title}");
     let status = command.current_dir(root()).status().with_context(|| format!("{title}: cannot start {command:?}"))?;
+    if !status.success() {
+        bail!("{title} failed ({status}); repeat it alone with: {}", line(command));
+    }
+    Ok(())
+}
+
+/// As [`run`]; what runs longer than `bound` is killed, with everything that it started in its process group.
+///
+/// A terminal's Ctrl-C does not reach it: for runs without one.
+pub fn run_within(title: &str, command: &mut Command, bound: Duration) -> anyhow::Result<()> {
+    println!("== {title}");
+    let spawned = command.current_dir(root()).process_group(0).spawn();
+    let mut child = spawned.with_context(|| format!("{title}: cannot start {command:?}"))?;
+    let group = format!("-{}", child.id());
+    let (sender, ended) = std::sync::mpsc::channel();
+    let waiter = std::thread::spawn(move || sender.send(child.wait()));
+    let Ok(status) = ended.recv_timeout(bound) else {
+        Command::new("kill").args(["-9", "--", &group]).status()?;
+        let _its_answer_is_too_late = waiter.join();
+        bail!("{title} took more than {bound:?} and was killed: what ran last hangs; see above");
+    };
+    let status = status?;
     if !status.success() {
         bail!("{title} failed ({status}); repeat it alone with: {}", line(command));
     }
@@ -58,4 +82,19 @@ pub fn exists(program: &str) -> bool {
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_is_ended() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & wait"]);
+        let error = run_within("a test of the bound", &mut command, Duration::from_millis(100)).unwrap_err();
+        assert!(error.to_string().contains("hangs"), "{error}");
+        run_within("one that ends", &mut Command::new("true"), Duration::from_mins(1)).unwrap();
+        assert!(run_within("one that fails", &mut Command::new("false"), Duration::from_mins(1)).is_err());
+    }
 }

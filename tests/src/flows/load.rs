@@ -40,16 +40,14 @@ impl Load {
         Self::start_for(endpoint, model, &(0..users).collect::<Vec<_>>(), lanes)
     }
 
-    /// These people.
+    /// These people; a sequence without anybody is not started.
     pub fn start_for(endpoint: &str, model: &str, users: &[u32], lanes: u32) -> anyhow::Result<Self> {
         let http = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build()?;
         let url = format!("{endpoint}/v2/models/{model}/infer");
         let stop = CancellationToken::new();
-        let tasks = (0..lanes)
-            .map(|lane| {
-                let people = users.iter().copied().skip(lane as usize).step_by(lanes.max(1) as usize).collect();
-                tokio::spawn(lane_of(http.clone(), url.clone(), people, stop.clone()))
-            })
+        let tasks = sequences(users, lanes as usize)
+            .into_iter()
+            .map(|people| tokio::spawn(lane_of(http.clone(), url.clone(), people, stop.clone())))
             .collect();
         Ok(Self { stop, tasks })
     }
@@ -68,6 +66,12 @@ impl Load {
         }
         Ok(report)
     }
+}
+
+/// People in at most `lanes` sequences. None is empty: it would never wait for an answer, and keep its thread for itself.
+fn sequences(people: &[u32], lanes: usize) -> Vec<Vec<u32>> {
+    let lanes = people.len().min(lanes);
+    (0..lanes).map(|lane| people.iter().copied().skip(lane).step_by(lanes).collect()).collect()
 }
 
 async fn lane_of(
@@ -101,4 +105,16 @@ async fn ask(http: &reqwest::Client, url: &str, user: u32, body: &serde_json::Va
     let text = response.text().await?;
     anyhow::ensure!(status.is_success(), "user {user}: {status}: {text}");
     Ok(digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_no_sequence() {
+        assert_eq!(sequences(&[], 24), Vec::<Vec<u32>>::new());
+        assert_eq!(sequences(&[7, 8], 24), [[7], [8]]);
+        assert_eq!(sequences(&[1, 2, 3], 2), [vec![1, 3], vec![2]]);
+    }
 }
