@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures as JSON, each against a rival or over several runs.
 
+mod grid;
 pub mod load;
 pub mod tune;
 

@@ -11,7 +11,7 @@ use crate::shell::{cargo, exists, run as run_step, run_within};
 const IMAGE: &str = "MODELWAY_TEST_IMAGE";
 
 /// Twice what all tests take on two busy cores: what takes longer hangs, and is told instead of waited for.
-const BOUND: Duration = Duration::from_mins(60);
+const BOUND: Duration = Duration::from_hours(1);
 
 #[derive(clap::Args)]
 pub struct Options {

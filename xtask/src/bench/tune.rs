@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::grid::grid;
 use crate::shell::{cargo, root, run};
 
 /// Optimisers from `PyPI`; Optuna's Gaussian process runs too where torch is at hand.
@@ -22,10 +23,25 @@ pub struct Options {
     /// Folder with llm-pilot.csv and inference-lab/.
     #[arg(long, env = "MODELWAY_TUNE_DATA")]
     data: Option<PathBuf>,
+    /// Instead of tables: measures a real service at every candidate, then searches it. Takes half an hour.
+    #[arg(long)]
+    grid: bool,
+    /// How often the grid is measured.
+    #[arg(long, default_value_t = 2, requires = "grid")]
+    passes: u32,
+    /// Searches of the real service.
+    #[arg(long, default_value_t = 10, requires = "grid")]
+    searches: u32,
+    /// Keeps the grid for the tests.
+    #[arg(long, requires = "grid")]
+    store: bool,
 }
 
 /// Prints the table; writes target/bench/tune.json and tune.txt.
 pub fn tune(options: &Options) -> anyhow::Result<()> {
+    if options.grid {
+        return grid(options.passes, options.searches, options.store);
+    }
     let data = options.data.clone().unwrap_or_else(|| root().join("tests/data/tune"));
     let out = root().join("target/bench");
     let mut bench = cargo(&["run", "--release", "--quiet", "--package", "modelway-tune", "--example", "bench", "--"]);
