@@ -45,6 +45,29 @@ impl KillCount {
     }
 }
 
+/// The count a while ago. What failed for want of memory a moment ago may end only now: a shell whose child was killed goes
+/// on to its next line. The count just before the end would miss that, so it is that of one reading before the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Before {
+    older: Option<u64>,
+    newer: Option<u64>,
+}
+
+impl Before {
+    pub(super) fn of(count: Option<u64>) -> Self {
+        Self { older: count, newer: count }
+    }
+
+    /// Some time has passed.
+    pub(super) fn pass(&mut self, count: Option<u64>) {
+        *self = Self { older: self.newer, newer: count };
+    }
+
+    pub(super) fn count(self) -> Option<u64> {
+        self.older
+    }
+}
+
 fn count(text: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
@@ -52,6 +75,17 @@ fn count(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kill_just_before_the_last_reading_is_still_a_cause() {
+        let mut before = Before::of(Some(0));
+        // Read between the kill and the end of the shell that waited for what was killed.
+        before.pass(Some(1));
+        let (_file, kills) = counted("oom_kill 1\n");
+        assert!(kills.was_cause(3, false, before.count()));
+        before.pass(Some(1));
+        assert!(!kills.was_cause(3, false, before.count()), "a kill of long ago is no cause");
+    }
 
     fn counted(text: &str) -> (tempfile::NamedTempFile, KillCount) {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, kill_process, pidfd_o
 
 use super::kill::{kill_descendants, reap};
 use super::log::{LogWriter, Stream};
-use super::memory::KillCount;
+use super::memory::{Before, KillCount};
 use super::record::{ExitRecord, now};
 use super::{Order, ShimError, ShimSpec};
 
@@ -72,7 +72,7 @@ pub struct Relay {
     ordered: bool,
     kills: KillCount,
     /// The kernel's count of kills a moment ago.
-    killed: Option<u64>,
+    killed: Before,
 }
 
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ impl Relay {
         }
         let log = LogWriter::open(&spec.log_file, spec.log_limit);
         let kills = KillCount::of(spec.limits.kill_count.as_deref());
-        let killed = kills.read();
+        let killed = Before::of(kills.read());
         Ok(Self { pid, pidfd, stdout, stderr, log, ordered: false, kills, killed })
     }
 
@@ -101,14 +101,14 @@ impl Relay {
         let mut ticks = 0_u32;
         let end = loop {
             if let Some(status) = reap(Some(self.pid)) {
-                let oom_killed = self.kills.was_cause(exit_code(status), self.ordered, self.killed);
+                let oom_killed = self.kills.was_cause(exit_code(status), self.ordered, self.killed.count());
                 break End::Exited(status, oom_killed);
             }
             let ready = self.wait(TICK);
             if ready.is_empty() {
                 ticks = ticks.wrapping_add(1);
                 if ticks.is_multiple_of(MEMORY_TICKS) {
-                    self.killed = self.kills.read();
+                    self.killed.pass(self.kills.read());
                 }
             }
             if self.handle(&ready) {
