@@ -73,6 +73,7 @@ fn record(findings: &Findings) -> Record {
     let seconds = |time: Timestamp| u64::try_from(time.as_second()).unwrap_or_default();
     Record {
         version: VERSION,
+        method: modelway_tune::METHOD,
         name: read::name(&findings.experiment).to_owned(),
         modelway: env!("CARGO_PKG_VERSION").to_owned(),
         question: findings.question.clone(),
@@ -104,6 +105,7 @@ fn setting(category: modelway_api::trial::Category, name: &str) -> Setting {
         Category::Resource => ("resource", name.to_owned()),
         Category::Env => ("env", template::variable(name)),
         Category::Args => ("args", name.to_owned()),
+        Category::NodeSelector => ("nodeSelector", name.to_owned()),
     };
     Setting { name: name.to_owned(), category: category.to_owned(), target }
 }
@@ -136,7 +138,8 @@ fn service(findings: &Findings) -> Service {
 
 fn machine(findings: &Findings) -> Machine {
     let nodes: BTreeSet<String> = findings.trials.iter().filter_map(|tested| tested.status.node.clone()).collect();
-    Machine { nodes: nodes.into_iter().collect(), ..Machine::default() }
+    let notes = findings.left_out.iter().cloned().collect();
+    Machine { nodes: nodes.into_iter().collect(), notes, ..Machine::default() }
 }
 
 fn entry(findings: &Findings, tested: &Tested) -> Entry {

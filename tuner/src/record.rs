@@ -25,6 +25,9 @@ pub struct Record {
     /// Version of Modelway that ran it.
     #[serde(default)]
     pub modelway: String,
+    /// Version of the method that chose the trials.
+    #[serde(default = "first_method")]
+    pub method: u32,
     /// What was asked: parameters with names and levels, objective, constraints, costs, limits, seed.
     pub question: Question,
     /// For each parameter, what it is in the service.
@@ -210,6 +213,11 @@ pub enum RecordError {
 /// Bytes of a document that are read.
 const MAX_BYTES: u64 = 256 << 20;
 
+/// The method before its version was written down.
+fn first_method() -> u32 {
+    1
+}
+
 impl Record {
     /// One that begins: a question without anything around it.
     pub fn new(version: u32, name: String, question: Question, started: u64) -> Self {
@@ -217,6 +225,7 @@ impl Record {
             version,
             name,
             modelway: String::new(),
+            method: modelway_tune::METHOD,
             question,
             settings: Vec::new(),
             units: BTreeMap::new(),

@@ -1,5 +1,6 @@
 //! Whether a record tells what the search does: its sequence, computed again from what was measured.
 
+use modelway_tune::METHOD;
 use modelway_tune::belief::Problem;
 use modelway_tune::experiment::{Attempt, End, Next, Purpose, Verdict, next};
 use modelway_tune::history::Outcome;
@@ -31,8 +32,17 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// Computes each choice again from what was known when it was made.
+/// Computes each choice again from what was known when it was made. A difference to a record of another method says so.
 pub fn replay(record: &Record) -> Replay {
+    let mut replay = compare(record);
+    if let Some(difference) = replay.difference.as_mut().filter(|_| record.method != METHOD) {
+        let note = format!(" (method {METHOD} of choosing; the record was made by method {})", record.method);
+        difference.replayed.push_str(&note);
+    }
+    replay
+}
+
+fn compare(record: &Record) -> Replay {
     let problem = Problem::new(&record.question.spec);
     let mut entries: Vec<&Entry> = record.trials.iter().collect();
     entries.sort_by_key(|entry| entry.attempt.index);
@@ -115,4 +125,47 @@ fn end_text(record: &Record, end: &End) -> String {
 pub fn settings_text(record: &Record, candidate: usize) -> String {
     let settings = record.question.spec.space.settings(candidate).into_iter();
     settings.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use modelway_tune::experiment::Question;
+    use modelway_tune::space::{Parameter, Space};
+    use modelway_tune::spec::{Objective, Spec};
+
+    use super::*;
+
+    /// A record whose first trial is not the running spec.
+    fn forged(method: u32) -> Record {
+        let space = Space::product(vec![Parameter::integer("threads", 1, 4, 1).unwrap()], 0).unwrap();
+        let spec = Spec {
+            space,
+            objective: Objective::Cost,
+            constraints: Vec::new(),
+            cost: Some(vec![1.0; 4]),
+            baseline: Some(0),
+            sources: Vec::new(),
+        };
+        let attempt = Attempt::pending(0, 3, Purpose::Search, 0.0);
+        let entry = serde_json::from_value(serde_json::to_value(&attempt).unwrap()).unwrap();
+        let mut record = Record::new(1, "forged".to_owned(), Question::new(spec), 0);
+        record.trials = vec![entry];
+        record.method = method;
+        record
+    }
+
+    #[test]
+    fn difference_to_a_record_of_another_method_says_so() {
+        let replayed = |method| replay(&forged(method)).difference.unwrap().replayed;
+        assert_eq!(replayed(METHOD), "try threads=1");
+        assert!(replayed(1).ends_with("the record was made by method 1)"), "{}", replayed(1));
+    }
+
+    #[test]
+    fn record_without_a_method_is_of_the_first() {
+        let mut document = serde_json::to_value(forged(METHOD)).unwrap();
+        document.as_object_mut().unwrap().remove("method");
+        let record: Record = serde_json::from_value(document).unwrap();
+        assert_eq!(record.method, 1);
+    }
 }

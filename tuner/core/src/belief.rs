@@ -1,6 +1,6 @@
 //! What is believed about every candidate, given the trials so far.
 
-use crate::feasibility::Classifier;
+use crate::feasibility::{Classifier, records};
 use crate::gp::{Data, GaussianProcess, Prediction, Priors, fit};
 use crate::history::{Outcome, Trial, ordered};
 use crate::math::normal;
@@ -138,7 +138,11 @@ impl<'a> Problem<'a> {
         let Some(classifier) = Classifier::fit(&rows, self.encoding.groups(), &works) else {
             return vec![0.0; self.spec.space.len()];
         };
-        self.encoding.points().rows().into_iter().map(|point| classifier.ln_probability(&point)).collect()
+        let mut ln_works = classifier.ln_probabilities(self.encoding.points());
+        for (candidate, record) in records(&known) {
+            ln_works[candidate] = record.ln_probability(ln_works[candidate]);
+        }
+        ln_works
     }
 }
 

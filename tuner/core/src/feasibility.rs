@@ -2,11 +2,14 @@
 //!
 //! Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, algorithms 3.1 and 3.2.
 
-use ndarray::{Array2, ArrayView1};
+use std::collections::BTreeMap;
 
-use crate::gp::{Covariance, LogNormal, Priors};
+use ndarray::Array2;
+
+use crate::gp::{Covariance, LogNormal, Nearness, Pairs, Priors, matrix};
 use crate::math::cholesky::Cholesky;
 use crate::math::normal;
+use crate::space::Candidate;
 
 /// Newton steps to the mode; the likelihood is log-concave, so a few are enough.
 const NEWTON_STEPS: usize = 50;
@@ -25,6 +28,35 @@ const SIGNALS: [f64; 3] = [1.0, 2.5, 6.0];
 
 /// Most candidates run: four fifths, before anything is known.
 const PRIOR_SHARE_Z: f64 = 0.84;
+
+/// Trials that the classifier counts for, once the candidate itself was tried: a spec that ran will run again, mostly.
+const CLASSIFIER_TRIALS: f64 = 0.1;
+
+/// How often a candidate was tried itself, and how often it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Record {
+    ran: f64,
+    tried: f64,
+}
+
+/// The record of each candidate that was tried.
+pub fn records(known: &[(Candidate, bool)]) -> BTreeMap<Candidate, Record> {
+    let mut records: BTreeMap<Candidate, Record> = BTreeMap::new();
+    for (candidate, works) in known {
+        let record = records.entry(*candidate).or_default();
+        record.ran += f64::from(u8::from(*works));
+        record.tried += 1.0;
+    }
+    records
+}
+
+impl Record {
+    /// `ln` of the probability that it runs again, from that which its neighbours suggest.
+    pub fn ln_probability(self, ln_classified: f64) -> f64 {
+        let expected = CLASSIFIER_TRIALS * libm::exp(ln_classified);
+        libm::log((self.ran + expected) / (self.tried + CLASSIFIER_TRIALS))
+    }
+}
 
 /// A classifier fitted to which candidates ran.
 #[derive(Clone, Debug)]
@@ -53,30 +85,33 @@ impl Classifier {
         let signs: Vec<f64> = works.iter().map(|works| if *works { 1.0 } else { -1.0 }).collect();
         let dimensions = groups.iter().max().map_or(0, |last| last + 1);
         let priors = Priors::new(dimensions, 1.0);
-        let mut search = Search { points, groups, signs: &signs, priors, best: None };
+        let mut search = Search { pairs: Pairs::of(points, groups), signs: &signs, priors, best: None };
         search.try_all(dimensions);
         let (_, covariance, Mode { gradient, roots, cholesky, .. }) = search.best?;
         Some(Self { points: points.clone(), groups: groups.to_vec(), covariance, gradient, roots, cholesky })
     }
 
-    /// `ln` of the probability that a candidate runs.
-    pub fn ln_probability(&self, point: &ArrayView1<f64>) -> f64 {
-        let cross: Vec<f64> =
-            self.points.rows().into_iter().map(|row| self.covariance.between(&self.groups, &row, point)).collect();
-        let latent: f64 =
-            PRIOR_SHARE_Z + cross.iter().zip(&self.gradient).map(|(left, right)| left * right).sum::<f64>();
-        let mut scaled: Vec<f64> = cross.iter().zip(&self.roots).map(|(value, root)| value * root).collect();
-        self.cholesky.forward(&mut scaled);
-        let explained: f64 = scaled.iter().map(|value| value * value).sum();
-        let variance = (self.covariance.between(&self.groups, point, point) - explained).max(0.0);
-        normal::ln_cdf(latent / (1.0 + variance).sqrt())
+    /// `ln` of the probability that each candidate runs.
+    pub fn ln_probabilities(&self, points: &Array2<f64>) -> Vec<f64> {
+        let near = Nearness::of(points, &self.points, &self.groups, &self.covariance);
+        let mut cross = vec![0.0; self.gradient.len()];
+        let probability = |row| {
+            near.covariances(row, &self.covariance, &mut cross);
+            let latent: f64 =
+                PRIOR_SHARE_Z + cross.iter().zip(&self.gradient).map(|(left, right)| left * right).sum::<f64>();
+            cross.iter_mut().zip(&self.roots).for_each(|(value, root)| *value *= root);
+            self.cholesky.forward(&mut cross);
+            let explained: f64 = cross.iter().map(|value| value * value).sum();
+            let variance = (near.own(row, &self.covariance) - explained).max(0.0);
+            normal::ln_cdf(latent / (1.0 + variance).sqrt())
+        };
+        (0..points.nrows()).map(probability).collect()
     }
 }
 
 /// A search over hyper-parameters, one at a time, for the most evidence.
 struct Search<'a> {
-    points: &'a Array2<f64>,
-    groups: &'a [usize],
+    pairs: Pairs,
     signs: &'a [f64],
     priors: Priors,
     best: Option<(f64, Covariance, Mode)>,
@@ -112,20 +147,14 @@ impl Search<'_> {
         };
         let penalty: f64 =
             logarithms.iter().map(|logarithm| LENGTH.penalty(logarithm - self.priors.length.mean).0).sum();
-        let Some(mode) = mode(&matrix(self.points, self.groups, &covariance), self.signs) else { return };
+        let mut kernel = matrix(&self.pairs, self.signs.len(), &covariance);
+        kernel.diag_mut().iter_mut().for_each(|cell| *cell += covariance.noise * covariance.noise);
+        let Some(mode) = mode(&kernel, self.signs) else { return };
         let evidence = mode.evidence - penalty;
         if self.best.as_ref().is_none_or(|(most, ..)| evidence > most + 1e-9) {
             self.best = Some((evidence, covariance, mode));
         }
     }
-}
-
-fn matrix(points: &Array2<f64>, groups: &[usize], covariance: &Covariance) -> Array2<f64> {
-    let size = points.nrows();
-    Array2::from_shape_fn((size, size), |(row, column)| {
-        let noise = if row == column { covariance.noise * covariance.noise } else { 0.0 };
-        covariance.between(groups, &points.row(row), &points.row(column)) + noise
-    })
 }
 
 /// Newton's method for the mode of the latent function, less its prior mean.
@@ -189,9 +218,19 @@ mod tests {
     #[test]
     fn edge_between_failed_and_working_is_found() {
         let classifier = edge();
-        let probability = |x: f64| libm::exp(classifier.ln_probability(&ndarray::array![x].view()));
+        let probability = |x: f64| libm::exp(classifier.ln_probabilities(&ndarray::array![[x]])[0]);
         assert!(probability(0.0) < 0.25 && probability(1.0) > 0.75, "{} {}", probability(0.0), probability(1.0));
         assert!(probability(0.3) < 0.5 && probability(0.7) > 0.5);
+    }
+
+    #[test]
+    fn spec_that_ran_is_not_doubted_for_what_failed_beside_it() {
+        let records = records(&[(4, true), (5, true), (5, true), (6, false), (7, true), (7, false)]);
+        let chance = |candidate, classified: f64| libm::exp(records[&candidate].ln_probability(libm::log(classified)));
+        assert!(chance(4, 0.5) > 0.95 && chance(4, 0.1) < 0.95, "{}", chance(4, 0.5));
+        assert!(chance(5, 0.1) > 0.95, "it ran twice: {}", chance(5, 0.1));
+        assert!(chance(6, 0.9) < 0.1 && (chance(7, 0.5) - 0.5).abs() < 1e-9);
+        assert!(!records.contains_key(&3));
     }
 
     #[test]
@@ -204,7 +243,7 @@ mod tests {
     fn all_failed_still_leaves_hope_far_away() {
         let points = ndarray::array![[0.0], [0.05]];
         let classifier = Classifier::fit(&points, &[0], &[false, false]).unwrap();
-        let at = |x: f64| classifier.ln_probability(&ndarray::array![x].view());
+        let at = |x: f64| classifier.ln_probabilities(&ndarray::array![[x]])[0];
         assert!(at(0.0) < at(1.0) && at(1.0) > -3.0);
     }
 }

@@ -17,6 +17,13 @@ pub mod recommend;
 pub mod space;
 pub mod spec;
 pub mod start;
+pub mod steps;
 pub mod stop;
 pub mod suggest;
 pub mod warm;
+
+/// Version of the method: raised whenever the same question and results may lead to another choice.
+///
+/// 1: the first. 2: untried steps from the best compete with what the model expects; a candidate that ran is judged by its
+/// own record.
+pub const METHOD: u32 = 2;

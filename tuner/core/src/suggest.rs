@@ -10,6 +10,11 @@ use crate::history::Trial;
 use crate::incumbent::{good, incumbent};
 use crate::space::Candidate;
 use crate::start;
+use crate::steps;
+
+/// A step from the best that nothing is known of is taken when it promises at least this share of what the model promises
+/// elsewhere: the model is least right about what it promises most.
+const STEP_SHARE: f64 = 0.25;
 
 /// When the model promises less than this share, what lies next to the best is looked at first: a smooth model sees no
 /// gain on the flat tops that saturated services have, and the last few per cent are one step away.
@@ -38,13 +43,13 @@ pub enum Reason {
     /// logarithms, times the probability that it meets every constraint.
     #[serde(rename_all = "camelCase")]
     Model { expected_improvement: f64 },
-    /// It lies one step from the best, and the model expects little of anything.
+    /// It lies one step from the best: one that nothing is known of, or the model expects little of anything.
     #[serde(rename_all = "camelCase")]
     Neighbour { expected_improvement: f64 },
 }
 
 impl Reason {
-    /// What the model expects at most of any candidate left; `None` in the start design.
+    /// What is expected at most of any candidate left; `None` in the start design.
     pub fn expected_improvement(self) -> Option<f64> {
         match self {
             Self::Start => None,
@@ -79,14 +84,37 @@ fn next(problem: &Problem, trials: &[Trial], seed: u64) -> Option<Proposal> {
     let open = || (0..problem.spec.space.len()).filter(|candidate| !taken.contains(candidate));
     let (candidate, promise) = most_promising(&belief, bar, open())?;
     let expected_improvement = libm::exp(promise);
-    if expected_improvement < POLISH_BELOW && best.is_some() {
-        let top = top(problem, &belief, trials, bar);
-        let near = open().filter(|candidate| top.iter().any(|best| problem.spec.space.is_next_to(*best, *candidate)));
-        if let Some((candidate, _)) = most_promising(&belief, bar, near) {
-            return Some(Proposal { candidate, reason: Reason::Neighbour { expected_improvement } });
-        }
+    let near = best.and_then(|_| near(problem, &belief, trials, &taken, bar, expected_improvement));
+    Some(near.unwrap_or(Proposal { candidate, reason: Reason::Model { expected_improvement } }))
+}
+
+/// What lies one step from the best, where that is worth a trial before what the model expects the most of.
+fn near(
+    problem: &Problem,
+    belief: &Belief,
+    trials: &[Trial],
+    taken: &BTreeSet<Candidate>,
+    bar: f64,
+    expected_improvement: f64,
+) -> Option<Proposal> {
+    let poor = expected_improvement < POLISH_BELOW;
+    let top = top(problem, belief, trials, bar);
+    if let Some((candidate, promise)) = steps::most_promising(&problem.spec.space, belief, taken, &top, bar)
+        && promise > 0.0
+        && (poor || promise > STEP_SHARE * expected_improvement)
+    {
+        let expected_improvement = expected_improvement.max(promise);
+        return Some(Proposal { candidate, reason: Reason::Neighbour { expected_improvement } });
     }
-    Some(Proposal { candidate, reason: Reason::Model { expected_improvement } })
+    if !poor {
+        return None;
+    }
+    let space = &problem.spec.space;
+    let beside = |candidate: &Candidate| {
+        !taken.contains(candidate) && top.iter().any(|best| space.is_next_to(*best, *candidate))
+    };
+    let (candidate, _) = most_promising(belief, bar, (0..space.len()).filter(beside))?;
+    Some(Proposal { candidate, reason: Reason::Neighbour { expected_improvement } })
 }
 
 /// The candidate with the highest promise, the first of equals, and `ln` of that promise.

@@ -121,6 +121,7 @@ fn finished(spec: Spec, attempts: Vec<Attempt>) -> Record {
     let trials: Vec<Entry> = attempts.into_iter().map(|attempt| entry(&question.spec, attempt)).collect();
     let mut record = Record {
         version: VERSION,
+        method: modelway_tune::METHOD,
         name: "digits".into(),
         modelway: "0.5.0".into(),
         settings: Vec::new(),

@@ -1,5 +1,7 @@
 //! The covariance function and its derivatives.
 
+use std::collections::BTreeMap;
+
 use ndarray::ArrayView1;
 
 const SQRT_5: f64 = 2.236_067_977_499_79;
@@ -70,6 +72,8 @@ pub fn matern(squared: f64) -> (f64, f64) {
 pub struct Pairs {
     /// For each group, the squared distance of each pair `(row, column <= row)`.
     pub squared: Vec<Vec<f64>>,
+    /// For each group, the distances that there are: levels are few, so that many pairs are equally far apart.
+    pub(super) distinct: Vec<Distinct>,
     /// Product of the centred positions of each pair.
     pub product: Vec<f64>,
 }
@@ -94,6 +98,31 @@ impl Pairs {
                 product.push(dot);
             }
         }
-        Self { squared, product }
+        let distinct = squared.iter().map(|pairs| Distinct::of(pairs)).collect();
+        Self { squared, distinct, product }
+    }
+}
+
+/// The distances among the pairs of one group, each once.
+#[derive(Clone, Debug)]
+pub(super) struct Distinct {
+    /// Squared distances.
+    pub(super) squared: Vec<f64>,
+    /// For each pair, which of them it has.
+    pub(super) number: Vec<usize>,
+}
+
+impl Distinct {
+    fn of(pairs: &[f64]) -> Self {
+        let mut numbers = BTreeMap::new();
+        let mut squared = Vec::new();
+        let mut number = |distance: &f64| {
+            *numbers.entry(distance.to_bits()).or_insert_with(|| {
+                squared.push(*distance);
+                squared.len() - 1
+            })
+        };
+        let number = pairs.iter().map(&mut number).collect();
+        Self { squared, number }
     }
 }

@@ -25,20 +25,9 @@ pub struct Data {
 pub fn likelihood(data: &Data, pairs: &Pairs, priors: &Priors, logarithms: &[f64]) -> Option<(f64, Vec<f64>)> {
     let covariance = Covariance::from_logarithms(logarithms, priors.constant);
     let size = data.values.len();
-    let squared = scaled(pairs, &covariance);
-    let mut matrix = Array2::zeros((size, size));
-    let mut parts = Vec::with_capacity(squared.len());
-    let mut cells = squared.iter().zip(&pairs.product).enumerate();
-    for row in 0..size {
-        for column in 0..=row {
-            let (index, (squared, product)) = cells.next()?;
-            let part = Part::of(pairs, &covariance, index, *squared);
-            let cell = covariance.value(part.joint.0, *product, part.alone.iter().map(|alone| alone.0).sum());
-            matrix[[row, column]] = cell;
-            matrix[[column, row]] = cell;
-            parts.push(part);
-        }
-        matrix[[row, row]] += covariance.noise * covariance.noise + data.variances[row];
+    let (mut matrix, parts) = correlations(pairs, size, &covariance);
+    for (row, variance) in data.variances.iter().enumerate() {
+        matrix[[row, row]] += covariance.noise * covariance.noise + variance;
     }
     let cholesky = Cholesky::new(&matrix)?;
     let alpha = cholesky.solve(&data.values);
@@ -52,6 +41,35 @@ pub fn likelihood(data: &Data, pairs: &Pairs, priors: &Priors, logarithms: &[f64
         *slot += derivative;
     }
     cost.is_finite().then_some((cost, gradient))
+}
+
+/// Covariances of `size` points with each other, without noise.
+pub fn matrix(pairs: &Pairs, size: usize, covariance: &Covariance) -> Array2<f64> {
+    correlations(pairs, size, covariance).0
+}
+
+fn correlations(pairs: &Pairs, size: usize, covariance: &Covariance) -> (Array2<f64>, Vec<Part>) {
+    let squared = scaled(pairs, covariance);
+    let effects: Vec<Vec<(f64, f64)>> = pairs
+        .distinct
+        .iter()
+        .zip(&covariance.lengths)
+        .map(|(distinct, length)| distinct.squared.iter().map(|squared| matern(squared / (length * length))).collect())
+        .collect();
+    let mut matrix = Array2::zeros((size, size));
+    let mut parts = Vec::with_capacity(squared.len());
+    for row in 0..size {
+        for column in 0..=row {
+            let index = parts.len();
+            let part = Part::of(pairs, &effects, index, squared[index]);
+            let alone = part.alone.iter().map(|alone| alone.0).sum();
+            let cell = covariance.value(part.joint.0, pairs.product[index], alone);
+            matrix[[row, column]] = cell;
+            matrix[[column, row]] = cell;
+            parts.push(part);
+        }
+    }
+    (matrix, parts)
 }
 
 /// `1/2 tr((K^-1 - alpha alpha^T) dK)` for each hyper-parameter.
@@ -89,9 +107,9 @@ struct Part {
 }
 
 impl Part {
-    fn of(pairs: &Pairs, covariance: &Covariance, index: usize, squared: f64) -> Self {
-        let groups = pairs.squared.iter().zip(&covariance.lengths);
-        let alone = groups.map(|(squared, length)| matern(squared[index] / (length * length))).collect();
+    fn of(pairs: &Pairs, effects: &[Vec<(f64, f64)>], index: usize, squared: f64) -> Self {
+        let groups = pairs.distinct.iter().zip(effects);
+        let alone = groups.map(|(distinct, effects)| effects[distinct.number[index]]).collect();
         Self { joint: matern(squared), alone }
     }
 }

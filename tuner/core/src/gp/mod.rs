@@ -5,11 +5,13 @@
 mod covariance;
 mod fit;
 mod likelihood;
+mod nearness;
 mod posterior;
 mod prior;
 
 pub use covariance::{Covariance, Pairs};
 pub use fit::fit;
-pub use likelihood::{Data, likelihood};
+pub use likelihood::{Data, likelihood, matrix};
+pub use nearness::Nearness;
 pub use posterior::{GaussianProcess, Prediction};
 pub use prior::{LogNormal, Priors};

@@ -31,6 +31,16 @@ impl Space {
         Ok(Self { parameters, candidates })
     }
 
+    /// With this candidate among them, which a subset may have missed: it takes the place of one of very many.
+    pub fn with(mut self, texts: &[String]) -> Result<Self, SpaceError> {
+        let wanted = levels(&self.parameters, texts)?;
+        if !self.candidates.contains(&wanted) {
+            self.candidates.truncate(MAX_CANDIDATES - 1);
+            self.candidates.push(wanted);
+        }
+        Ok(self)
+    }
+
     /// Exactly these candidates, given by the text of each level; a row that is there twice counts once.
     pub fn table(parameters: Vec<Parameter>, rows: &[Vec<String>]) -> Result<Self, SpaceError> {
         check(&parameters)?;
@@ -186,6 +196,23 @@ mod tests {
         assert_eq!(all[0], [("threads", "1"), ("engine", "a")]);
         assert_eq!(all[1], [("threads", "1"), ("engine", "b")]);
         assert_eq!(all[3], [("threads", "2"), ("engine", "b")]);
+    }
+
+    #[test]
+    fn a_wanted_candidate_is_part_of_every_subset() {
+        let wide: Vec<Parameter> =
+            (0..6).map(|index| Parameter::integer(&format!("p{index}"), 1, 12, 1).unwrap()).collect();
+        let corners = ["1", "12"].map(|text| vec![text.to_owned(); 6]);
+        for (seed, corner) in (0..4).flat_map(|seed| corners.iter().map(move |corner| (seed, corner))) {
+            let space = Space::product(wide.clone(), seed).unwrap().with(corner).unwrap();
+            assert_eq!(space.len(), MAX_CANDIDATES);
+            let found = space.find(corner).unwrap();
+            assert_eq!(space.settings(found)[5].1, corner[5]);
+            assert_eq!(space.check(), Ok(()));
+        }
+        let whole = Space::product(two(), 0).unwrap();
+        assert_eq!(whole.clone().with(&texts(&["2", "a"])).unwrap(), whole, "a whole product has it already");
+        assert!(whole.with(&texts(&["3", "a"])).is_err());
     }
 
     #[test]
