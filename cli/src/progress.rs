@@ -61,6 +61,14 @@ impl Step {
         }
     }
 
+    /// One line that stays, while the step goes on.
+    pub fn note(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(text),
+            None => say(text),
+        }
+    }
+
     /// Units in all, once they are known.
     pub fn length(&self, total: u64) {
         if let Some(bar) = &self.bar {

@@ -16,7 +16,7 @@ pub use tune::*;
 #[derive(Parser)]
 #[command(name = "modelway", version, propagate_version = true)]
 #[command(
-    after_help = "Start here:\n  modelway quickstart        the whole story on this machine, in about half a minute"
+    after_help = "Start here:\n  modelway quickstart        the whole story on this machine, in about two minutes"
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Train two models, publish them, serve them 90/10, show what happened.
+    /// Train two models, publish them, serve them 90/10, scale and tune one of them, show what happened.
     #[command(after_help = "Example:\n  modelway quickstart --output json")]
     Quickstart(QuickstartArguments),
     /// Start the platform on this machine; stays in the foreground until Ctrl-C.
@@ -176,6 +176,9 @@ pub struct QuickstartArguments {
     /// Stop at the first prediction from a published model.
     #[arg(long)]
     pub first_answer: bool,
+    /// Leave out the last scene, which looks for better settings of v2 for about a minute.
+    #[arg(long)]
+    pub no_tuning: bool,
     /// Simulated users.
     #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub users: u32,

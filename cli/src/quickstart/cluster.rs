@@ -42,6 +42,8 @@ pub async fn run(
         timeout: Duration::from_secs(arguments.timeout),
         users: arguments.users,
         seed: arguments.seed,
+        tunes: !arguments.no_tuning,
+        data_dir: None,
     };
     let mut document = Document { start: if resumed { "resumed" } else { "fresh" }, ..Document::default() };
     tokio::select! {

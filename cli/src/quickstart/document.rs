@@ -15,6 +15,9 @@ pub struct Document {
     /// How the grown predictor slept and woke.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
+    /// Better settings for that predictor; absent when nobody looked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuning: Option<Tuning>,
     /// By stage; `total` is the whole run.
     pub seconds: BTreeMap<&'static str, f64>,
     /// Largest sum over all processes of the platform; absent on a cluster.
@@ -55,6 +58,44 @@ pub struct Curve {
     pub desired: i32,
     pub ready: i32,
     pub answers_per_second: f64,
+}
+
+/// What the experiment found.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tuning {
+    /// Settings that might have been tried.
+    pub candidates: u32,
+    /// How often some were: also measured again, and without those that the machine spoiled.
+    pub trials: u32,
+    /// What runs now, by parameter.
+    pub baseline: BTreeMap<String, String>,
+    /// What would be better, by parameter.
+    pub recommended: BTreeMap<String, String>,
+    /// By how much; absent when the baseline could not be measured.
+    pub gain: Option<Gain>,
+    /// Requests per second of the baseline and of what is recommended.
+    pub baseline_rate: Option<f64>,
+    pub recommended_rate: Option<f64>,
+    /// File with the report for people; on a cluster the object that holds it.
+    pub report: String,
+    /// An earlier run found it.
+    pub stored: bool,
+}
+
+impl Tuning {
+    /// Whether nothing better was found than what runs now.
+    pub fn is_best(&self) -> bool {
+        self.baseline == self.recommended
+    }
+}
+
+/// How much more a second, as a share of the baseline's: 0.5 is half as much again. With its 95 % interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Gain {
+    pub estimate: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 /// A published model version.

@@ -1,4 +1,4 @@
-//! `modelway quickstart`: from two training jobs to a 90/10 split, with real traffic, on this machine.
+//! `modelway quickstart`: from two training jobs to a 90/10 split that scales and is tuned, with real traffic, on this machine.
 
 mod cluster;
 mod document;
@@ -7,6 +7,8 @@ mod story;
 mod summary;
 mod tally;
 mod traffic;
+mod tuned;
+mod tuning;
 mod waits;
 mod way;
 
@@ -171,6 +173,8 @@ async fn tell(
         timeout,
         users: arguments.users,
         seed: arguments.seed,
+        tunes: !arguments.no_tuning,
+        data_dir: Some(arguments.platform.data_dir.clone()),
     };
     story.tell(arguments.first_answer, &mut document).await?;
     document.seconds.insert("total", start.elapsed().as_secs_f64());
@@ -188,7 +192,14 @@ fn program() -> String {
         return name.to_owned();
     }
     let here = std::env::current_dir().unwrap_or_default();
-    own.strip_prefix(here).unwrap_or(&own).display().to_string()
+    match own.strip_prefix(here) {
+        // A name alone would be looked for on the PATH.
+        Ok(relative) if relative.parent().is_some_and(|parent| parent.as_os_str().is_empty()) => {
+            format!("./{}", relative.display())
+        }
+        Ok(relative) => relative.display().to_string(),
+        Err(_) => own.display().to_string(),
+    }
 }
 
 fn show(document: &Document, arguments: &QuickstartArguments, stays: bool, host: &Host) {

@@ -1,4 +1,4 @@
-//! The last stage: the grown predictor sleeps at zero, its users come back all at once, and its pods follow.
+//! Scaling: the grown predictor sleeps at zero, its users come back all at once, and its pods follow.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -41,7 +41,7 @@ impl Story {
         anyhow::ensure!(!users.is_empty(), "nobody was on predictor {GROWN}");
         let weights = INFERENCE_MANIFEST.replace("trafficWeight: 90", "trafficWeight: 50");
         let manifest = weights.replace("trafficWeight: 10", &format!("trafficWeight: 50\n      {FOLLOWS}"));
-        self.apply(&manifest, "inference.yaml").await?;
+        self.apply(&manifest, "manifests/inference.yaml").await?;
         let api: Api<Inference> = Api::namespaced(self.client.clone(), &self.namespace);
         waits::until(api.clone(), MODEL, self.timeout, asleep, |what| step.message(what)).await?;
         step.message("asleep; its users come back");

@@ -1,6 +1,7 @@
-//! The stages, in order: train, publish, serve, traffic, new weights, sleep and wake.
+//! The stages, in order: train, publish, serve, traffic, new weights, sleep and wake, better settings.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -12,6 +13,7 @@ use modelway_api::{Inference, ModelVersion, names};
 use super::document::{Document, Version};
 use super::tally::Tally;
 use super::traffic::{self, Planned};
+use super::tuned;
 use super::waits;
 use super::way::Way;
 use crate::commands::{Mode, apply_documents};
@@ -39,6 +41,10 @@ pub struct Story {
     pub timeout: Duration,
     pub users: u32,
     pub seed: u64,
+    /// Whether better settings are looked for.
+    pub tunes: bool,
+    /// Folder for the report; none on a cluster.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// A version, with when its job and then its image were seen to be done.
@@ -59,13 +65,21 @@ impl Story {
         if first_answer_only {
             return Ok(());
         }
-        self.traffic(&client, document).await
+        // What an earlier run began is finished before there is traffic that would disturb it.
+        if self.tunes && self.is_tuning().await? {
+            self.tuning(document).await?;
+        }
+        self.traffic(&client, document).await?;
+        if self.tunes && document.tuning.is_none() {
+            self.tuning(document).await?;
+        }
+        Ok(())
     }
 
     async fn train_and_publish(&self, document: &mut Document) -> anyhow::Result<()> {
         let start = Instant::now();
         let step = self.progress.step("train");
-        self.apply(JOBS_MANIFEST, "jobs.yaml").await?;
+        self.apply(JOBS_MANIFEST, "manifests/jobs.yaml").await?;
         let (first, second) = tokio::join!(self.train_one(JOBS[0], &step), self.train_one(JOBS[1], &step));
         let (first, second) = (first?, second?);
         let trained = first.trained.max(second.trained);
@@ -105,7 +119,7 @@ impl Story {
     async fn serve(&self, document: &mut Document) -> anyhow::Result<Inference> {
         let stage = Instant::now();
         let step = self.progress.step("serve");
-        self.apply(INFERENCE_MANIFEST, "inference.yaml").await?;
+        self.apply(INFERENCE_MANIFEST, "manifests/inference.yaml").await?;
         let inference = self.inference_ready(&step).await?;
         let status = inference.status.clone().unwrap_or_default();
         document.endpoint = status.inference_endpoint.context("the Inference is ready but has no endpoint")?;
@@ -168,12 +182,22 @@ impl Story {
         Ok(())
     }
 
+    async fn tuning(&self, document: &mut Document) -> anyhow::Result<()> {
+        let stage = Instant::now();
+        let step = self.progress.step("tuning");
+        let tuning = self.tunes_grown(&step).await?;
+        document.seconds.insert("tuning", stage.elapsed().as_secs_f64());
+        step.done(&tuned::headline(&tuning));
+        document.tuning = Some(tuning);
+        Ok(())
+    }
+
     /// Applies 50/50 while users go on, waits until the first of them moves, then asks once for every user.
     async fn reweight(&self, client: &traffic::Client, tally: &mut Tally, step: &Step) -> anyhow::Result<()> {
         let manifest = INFERENCE_MANIFEST
             .replace("trafficWeight: 90", "trafficWeight: 50")
             .replace("trafficWeight: 10", "trafficWeight: 50");
-        self.apply(&manifest, "inference.yaml").await?;
+        self.apply(&manifest, "manifests/inference.yaml").await?;
         let once = traffic::plan_once(self.users, client.images(), self.seed);
         let deadline = Instant::now() + REWEIGHT;
         let before = tally.users_on(GROWN);
@@ -206,7 +230,7 @@ impl Story {
     /// Applies a manifest of the example in the story's namespace.
     pub async fn apply(&self, manifest: &str, name: &str) -> anyhow::Result<()> {
         let manifest = manifest.replace(&modelway_api::image(), &self.image);
-        let documents = parse_documents(&manifest, &format!("examples/digits/manifests/{name}"))?;
+        let documents = parse_documents(&manifest, &format!("examples/digits/{name}"))?;
         apply_documents(&self.client, &self.namespace, &documents, Mode { force: true, dry_run: false }).await?;
         Ok(())
     }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::document::Document;
+use super::document::{Document, Tuning};
 use super::scaling::plot;
+use super::tuned;
 
 /// How to look around and clean up afterwards.
 pub struct Hints<'a> {
@@ -24,6 +25,7 @@ pub fn render(document: &Document, hints: &Hints<'_>) -> String {
     versions(document, &mut text);
     traffic(document, &mut text);
     scaling(document, &mut text);
+    tuning(document, hints, &mut text);
     next_steps(document, hints, &mut text);
     text
 }
@@ -82,6 +84,43 @@ fn scaling(document: &Document, text: &mut String) {
     );
 }
 
+fn tuning(document: &Document, hints: &Hints<'_>, text: &mut String) {
+    let Some(tuning) = &document.tuning else { return };
+    push(text, "");
+    let stored = if tuning.stored { ", found by an earlier run" } else { "" };
+    push(text, &format!("Tuning     {} trials of {} candidates for v2{stored}", tuning.trials, tuning.candidates));
+    let now = ("now", &tuning.baseline, tuning.baseline_rate);
+    let better = ("better", &tuning.recommended, tuning.recommended_rate);
+    let rows = if tuning.is_best() { vec![("best", better.1, better.2)] } else { vec![now, better] };
+    for (word, values, rate) in rows {
+        let rate = rate.map_or_else(String::new, |rate| format!("{rate:>8.0} requests/s"));
+        push(text, &format!("  {word:<9} {:<58}{rate}", tuned::settings(values)));
+    }
+    if let Some(gain) = tuning.gain {
+        push(text, &format!("  gain      {}", tuned::percent(gain)));
+    }
+    match hints.cluster {
+        Some(cluster) => {
+            push(text, "  report");
+            let map = format!("kubectl{cluster} get {}", tuning.report);
+            push(text, &format!("    {map} -o jsonpath='{{.data.report\\.html}}' > report.html"));
+        }
+        None => push(text, &format!("  report    {}", tuning.report)),
+    }
+}
+
+/// How the recommendation is taken: it is an annotation of the Inference, and a patch of it.
+fn take_it(document: &Document, kubectl: &str, text: &mut String) {
+    if document.tuning.as_ref().is_none_or(Tuning::is_best) {
+        return;
+    }
+    push(text, "Take the better settings");
+    push(text, &format!("  {kubectl} get inference digits \\"));
+    push(text, "    -o jsonpath='{.metadata.annotations.modelway\\.io/recommendation}' > better.json");
+    push(text, &format!("  {kubectl} patch inference digits \\"));
+    push(text, "    --type json --patch-file better.json");
+}
+
 fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
     let program = hints.program;
     let total = document.seconds.get("total").copied().unwrap_or(0.0);
@@ -95,7 +134,8 @@ fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
         push(text, "Look around");
         push(text, &format!("  kubectl{cluster} get inference,modelversion,pods"));
         push(text, &format!("  {program} explain inference digits{cluster}"));
-        push(text, &format!("Clean up    kubectl{cluster} delete inference,job,pvc -l modelway.io/example=digits"));
+        take_it(document, &format!("kubectl{cluster}"), text);
+        push(text, &format!("Clean up    kubectl{cluster} delete pe,inference,job,pvc -l modelway.io/example=digits"));
         push(text, &format!("            kubectl{cluster} delete model digits"));
         return;
     }
@@ -108,6 +148,7 @@ fn next_steps(document: &Document, hints: &Hints<'_>, text: &mut String) {
         if !document.endpoint.is_empty() {
             push(text, &format!("  curl {}/v2/models/digits", document.endpoint));
         }
+        take_it(document, &format!("kubectl --kubeconfig {}/kubeconfig", hints.data_dir), text);
         let how = if hints.foreground { "Ctrl-C here".to_owned() } else { format!("{program} down{flag}") };
         push(text, &format!("Stop        {how}"));
     } else {
@@ -123,8 +164,12 @@ fn push(text: &mut String, line: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{Arm, Latency, Traffic, Version};
+    use super::super::document::{Arm, Gain, Latency, Traffic, Version};
     use super::*;
+
+    fn settings(pairs: &[(&str, &str)]) -> std::collections::BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
 
     #[test]
     fn the_summary_names_split_accuracy_and_next_steps() {
@@ -143,6 +188,17 @@ mod tests {
             }),
             arms: vec![Arm { name: "v1".into(), accuracy: 0.9, latency_ms: Latency { p50: 1.0, p95: 2.0 } }],
             endpoint: "http://127.9.128.1:8080".into(),
+            tuning: Some(Tuning {
+                candidates: 72,
+                trials: 10,
+                baseline: settings(&[("--max-batch-delay", "0ms"), ("--max-batch-size", "1"), ("--threads", "1")]),
+                recommended: settings(&[("--max-batch-delay", "4ms"), ("--max-batch-size", "32"), ("--threads", "4")]),
+                gain: Some(Gain { estimate: 3.5, low: 3.0, high: 4.25 }),
+                baseline_rate: Some(450.4),
+                recommended_rate: Some(2026.0),
+                report: ".modelway/tuning-report.html".into(),
+                stored: false,
+            }),
             ..Document::default()
         };
         let text = render(
@@ -160,6 +216,11 @@ mod tests {
             "90.0 %",
             "3 users moved",
             "kubectl --kubeconfig .modelway/kubeconfig",
+            "Tuning     10 trials of 72 candidates for v2\n",
+            "max-batch-delay 4ms, max-batch-size 32, threads 4 ",
+            "gain      +350 % requests/s (95 %: +300 % to +425 %)",
+            "report    .modelway/tuning-report.html",
+            "{.metadata.annotations.modelway\\.io/recommendation}",
             "Ctrl-C here",
             "target/release/modelway down --purge\n",
         ] {

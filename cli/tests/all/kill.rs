@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::harness::{Scratch, eventually, text};
 
-const QUICKSTART: [&str; 9] =
-    ["quickstart", "--output", "json", "--users", "100", "--api-port", "0", "--registry-port", "0"];
+const QUICKSTART: [&str; 10] =
+    ["quickstart", "--no-tuning", "--output", "json", "--users", "100", "--api-port", "0", "--registry-port", "0"];
 
 #[test]
 fn a_killed_quickstart_goes_on_and_publishes_each_job_once() {

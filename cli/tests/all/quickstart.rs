@@ -1,5 +1,6 @@
 //! The quickstart, shortened, end to end.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -11,24 +12,60 @@ const SHORT: [&str; 9] =
     ["quickstart", "--output", "json", "--users", "300", "--api-port", "0", "--registry-port", "0"];
 
 #[test]
-fn tells_the_whole_story_twice_and_leaves_nothing_running() {
+fn a_story_killed_while_it_tunes_goes_on_and_a_third_one_tunes_no_more() {
     let scratch = Scratch::new();
+    kill_while_it_tunes(&scratch);
+
     let output = scratch.run(&SHORT);
     assert!(output.status.success(), "{}", text(&output));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     check(&document);
-    assert_eq!(document["start"], "fresh");
+    check_tuning(&document["tuning"]);
+    assert_eq!((&document["start"], &document["tuning"]["stored"]), (&"resumed".into(), &false.into()));
     scratch.wait_until_nothing_is_left();
 
-    let again = scratch.run(&["quickstart", "--output", "json", "--users", "100"]);
-    assert!(again.status.success(), "{}", text(&again));
-    let second: Value = serde_json::from_slice(&again.stdout).unwrap();
-    assert_eq!(second["start"], "resumed");
-    let names = |document: &Value| -> Vec<Value> {
-        document["versions"].as_array().unwrap().iter().map(|version| version["image"].clone()).collect()
-    };
-    assert_eq!(names(&second), names(&document), "a second run publishes nothing again");
+    let again = scratch.run(&["quickstart", "--users", "100"]);
+    let all = text(&again);
+    assert!(again.status.success() && !all.contains('\u{1b}'), "escape codes in a pipe: {all:?}");
+    let versions = document["versions"].as_array().unwrap().iter();
+    let images = versions.map(|version| version["image"].as_str().unwrap());
+    let report = document["tuning"]["report"].as_str().unwrap();
+    let parts =
+        ["platform", "train", "publish", "serve", "traffic", "reweight", "scaling", "found before", "down --purge"];
+    let figures =
+        ["first answer after", "failed requests 0", "of 72 candidates for v2, found by an earlier run", report];
+    for part in parts.into_iter().chain(figures).chain(images) {
+        assert!(all.contains(part), "{all}\nlacks {part:?}");
+    }
+    assert!(!all.contains("  trial "), "it tunes again: {all}");
     scratch.wait_until_nothing_is_left();
+}
+
+/// Two trials are over and a third is under way.
+fn kill_while_it_tunes(scratch: &Scratch) {
+    let mut command = scratch.command(&SHORT);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut said = Vec::new();
+    while said.iter().filter(|line: &&String| line.starts_with("  trial ")).count() < 2 {
+        said.push(lines.next().unwrap_or_else(|| panic!("it ended before it tuned: {said:#?}")));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    scratch.wait_until_nothing_is_left();
+}
+
+fn check_tuning(tuning: &Value) {
+    let count = |field: &str| tuning[field].as_u64().unwrap();
+    assert!(count("candidates") >= 64 && (4..=12).contains(&count("trials")), "{tuning:#}");
+    let gain = |field: &str| tuning["gain"][field].as_f64().unwrap();
+    assert!(gain("low") <= gain("estimate") && gain("estimate") <= gain("high"), "{tuning:#}");
+    for settings in ["baseline", "recommended"] {
+        assert_eq!(tuning[settings].as_object().unwrap().len(), 3, "{tuning:#}");
+    }
+    assert_eq!(tuning["baseline"]["--max-batch-size"], "1", "{tuning:#}");
+    let report = std::fs::read_to_string(tuning["report"].as_str().unwrap()).unwrap();
+    assert!(report.starts_with("<!DOCTYPE html>") && report.contains("max-batch-size"), "{report}");
 }
 
 fn check(document: &Value) {
@@ -60,29 +97,6 @@ fn check(document: &Value) {
     assert!(document["peakRssBytes"].as_u64().unwrap() > document["platformIdleRssBytes"].as_u64().unwrap());
 }
 
-#[test]
-fn plain_lines_and_no_escape_codes_in_a_pipe() {
-    let scratch = Scratch::new();
-    let output = scratch.run(&["quickstart", "--users", "50", "--api-port", "0", "--registry-port", "0"]);
-    let all = text(&output);
-    assert!(output.status.success(), "{all}");
-    assert!(!all.contains('\u{1b}'), "escape codes in a pipe: {all:?}");
-    for part in [
-        "platform",
-        "train",
-        "publish",
-        "serve",
-        "traffic",
-        "reweight",
-        "scaling",
-        "first answer after",
-        "failed requests 0",
-        "down --purge",
-    ] {
-        assert!(all.contains(part), "{all}\nlacks {part:?}");
-    }
-}
-
 /// uid 65532, a network namespace with nothing but `lo`, an empty HOME, a foreign working folder.
 #[test]
 fn first_answer_needs_no_rights_no_network_and_no_home() {
@@ -108,6 +122,7 @@ fn first_answer_needs_no_rights_no_network_and_no_home() {
     assert!(output.status.success(), "{}", text(&output));
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(document["seconds"]["firstAnswer"].as_f64().unwrap() > 0.0);
+    assert_eq!(document["start"], "fresh");
 }
 
 fn rustix_is_root() -> bool {

@@ -24,6 +24,11 @@ async fn quickstart_tells_the_story_on_a_cluster() {
         anyhow::ensure!(document["traffic"]["stickyViolations"] == 0, "{document:#}");
         anyhow::ensure!(document["versions"].as_array().is_some_and(|versions| versions.len() == 2), "{document:#}");
         anyhow::ensure!(document["path"] == "direct", "{document:#}");
+        let tuning = &document["tuning"];
+        let count = |field: &str| tuning[field].as_u64().unwrap_or(0);
+        anyhow::ensure!(count("candidates") >= 64 && (4..=12).contains(&count("trials")), "{tuning:#}");
+        anyhow::ensure!(tuning["recommended"].is_object() && tuning["gain"]["low"].is_number(), "{tuning:#}");
+        anyhow::ensure!(tuning["report"] == "configmap/digits-quickstart-report", "{tuning:#}");
         println!("{}", document["seconds"]);
         Ok(())
     })

@@ -4,6 +4,7 @@ use modelway_api::{labels, names, trial::TrialSpec};
 use serde_json::{Map, Value, json};
 
 use super::{
+    cores::{self, Side},
     load::{LoadPlan, PAYLOADS},
     service::{SERVICE_PORT, labels as trial_labels, pod_labels, port_number},
     template::{put_variable, variable},
@@ -43,6 +44,7 @@ pub fn own(cx: &Context, trial: &Value, spec: &TrialSpec, client: &Value, addres
     fields.shift_remove("ttlSecondsAfterFinished");
     let template = object(fields.entry("template").or_insert_with(|| json!({})));
     label(template, trial);
+    cores::ask(template, Side::Client, true);
     let pod = object(template.entry("spec").or_insert_with(|| json!({})));
     pod.entry("restartPolicy").or_insert_with(|| "Never".into());
     pod.entry("affinity").or_insert_with(|| apart_from_service(trial));
@@ -92,6 +94,7 @@ pub fn built_in(cx: &Context, trial: &Value, spec: &TrialSpec, load: &LoadPlan, 
     });
     let mut template = Map::new();
     label(&mut template, trial);
+    cores::ask(&mut template, Side::Client, false);
     let mut pod = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": false,
@@ -172,6 +175,7 @@ mod tests {
         let job = with(|cx| own(cx, &trial(), &spec, &client, ADDRESS));
         let pod = &job["spec"]["template"]["spec"];
         assert_eq!((&pod["restartPolicy"], &job["spec"]["backoffLimit"]), (&json!("OnFailure"), &json!(1)));
+        assert_eq!(job["spec"]["template"]["metadata"]["annotations"]["modelway.io/cores"], "upper-half");
         assert!(job["spec"]["ttlSecondsAfterFinished"].is_null() && job["spec"]["activeDeadlineSeconds"] == 3600);
         let env: Vec<(&str, &str)> = read::items(&pod["containers"][0], "/env")
             .map(|entry| (read::name_of(entry), read::text(entry, "/value")))
@@ -210,5 +214,6 @@ mod tests {
         assert_eq!(pod["volumes"][0]["configMap"]["name"], "bodies");
         let term = &pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]["podAffinityTerm"];
         assert_eq!(term["labelSelector"]["matchLabels"]["deployment"], "t-deployment");
+        assert_eq!(job["spec"]["template"]["metadata"]["annotations"]["modelway.io/cores"], "last");
     }
 }

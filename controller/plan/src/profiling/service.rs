@@ -3,8 +3,16 @@
 use modelway_api::{labels, names, trial::TrialSpec};
 use serde_json::{Map, Value, json};
 
-use super::template;
-use crate::{json as read, manifest::manifest, template::http_port, world::Kind};
+use super::{
+    cores::{self, Side},
+    template,
+};
+use crate::{
+    json as read,
+    manifest::manifest,
+    template::{http_port, object},
+    world::Kind,
+};
 
 /// Port of the Service in front of what is tested.
 pub const SERVICE_PORT: i64 = 8500;
@@ -42,11 +50,12 @@ pub fn deployment(trial: &Value, spec: &TrialSpec, deadline: i64) -> Value {
     let mut pod_labels = pod_labels(trial);
     pod_labels.extend(selector.clone());
     pod_labels.insert(labels::APP_COMPONENT.to_owned(), labels::component::UNDER_TEST.into());
-    let pods = template::under_test(
+    let mut pods = template::under_test(
         spec.service_pod_template.as_ref().unwrap_or(&Value::Null),
         &spec.sampling_result,
         &pod_labels,
     );
+    cores::ask(object(&mut pods), Side::Service, spec.client_template.is_some());
     let mut deployment = manifest(Kind::Deployment, &names::trial_deployment(name), trial, labels(trial));
     deployment["spec"] = json!({
         "replicas": 1,
@@ -131,6 +140,7 @@ mod tests {
         spec.service_pod_template.as_mut().unwrap()["template"]["metadata"] = json!({"labels": {"app": "live"}});
         let deployment = deployment(&trial, &spec, 60);
         assert_eq!(deployment["metadata"]["labels"]["app"], "live");
+        assert_eq!(deployment["spec"]["template"]["metadata"]["annotations"]["modelway.io/cores"], "all-but-last");
         let labels = &deployment["spec"]["template"]["metadata"]["labels"];
         assert!(labels["app"].is_null(), "{labels}");
         assert_eq!(

@@ -16,6 +16,7 @@ use super::group::{GroupError, Hierarchy, join, processes_file, remove_tree};
 use super::own::OwnGroups;
 use super::record;
 use super::resources::{Limit, Resources};
+use super::share::Share;
 use super::verdict::{Enforced, Verdict};
 use crate::shim::ShimLimits;
 
@@ -63,8 +64,10 @@ impl Limiter {
             }
         }
         let Placement { shim, enforced } = &mut placement;
+        let share = Share::of(pod);
+        enforced.share = share.map(|share| self.keep_apart(shim, share));
         if let (Some(limit), None) = (&resources.cpu, &enforced.cpu) {
-            enforced.cpu = Some(self.pin(shim, uid, &container.name, limit));
+            enforced.cpu = Some(self.pin(shim, uid, &container.name, limit, share));
         }
         if let (Some(limit), None) = (&resources.memory, &enforced.memory) {
             enforced.memory = Some(self.cap(shim, limit));
@@ -72,9 +75,15 @@ impl Limiter {
         placement
     }
 
-    fn pin(&self, shim: &mut ShimLimits, uid: &str, container: &str, limit: &Limit) -> Verdict {
+    fn keep_apart(&self, shim: &mut ShimLimits, share: Share) -> Verdict {
+        let Some(pool) = &self.cores else { return Verdict::no_share(share.word()) };
+        shim.cores = pool.lock().share(Some(share)).to_vec();
+        Verdict::share(share.word(), &shim.cores)
+    }
+
+    fn pin(&self, shim: &mut ShimLimits, uid: &str, container: &str, limit: &Limit, share: Option<Share>) -> Verdict {
         let Some(pool) = &self.cores else { return Verdict::none("cpu", limit) };
-        shim.cores = pool.lock().lease(uid, container, limit.value);
+        shim.cores = pool.lock().lease(uid, container, limit.value, share);
         Verdict::affinity(limit, &shim.cores)
     }
 
@@ -199,6 +208,22 @@ mod tests {
         let placement = placed(LimitMeans::Affinity);
         assert_eq!((placement.shim.cores.len(), placement.shim.data_bytes), (1, Some(64 << 20)));
         assert_eq!((placement.shim.groups.len(), placement.shim.kill_count), (0, None));
+    }
+
+    #[test]
+    fn a_pod_gets_the_cores_that_it_asks_for() {
+        let Some(all) = own_cores() else { return };
+        let folder = tempfile::tempdir().unwrap();
+        let limiter = Limiter::detect(LimitMeans::Affinity, folder.path(), 2, &[]);
+        let cores = |word: &str, limits: serde_json::Value| {
+            let container = json!({"name": "a", "resources": {"limits": limits}});
+            let metadata = json!({"uid": word, "annotations": {"modelway.io/cores": word}});
+            let pod: Pod = from_value(json!({"metadata": metadata, "spec": {"containers": [container]}})).unwrap();
+            limiter.place(&pod, &from_value(container).unwrap()).shim.cores
+        };
+        assert_eq!(cores("last", json!({})), Share::Last.among(&all));
+        assert_eq!(cores("last", json!({"cpu": "64"})), Share::Last.among(&all));
+        assert_eq!(cores("all-but-last", json!({})), Share::AllButLast.among(&all));
     }
 
     #[test]

@@ -46,10 +46,17 @@ impl Verdict {
     }
 
     pub fn affinity(limit: &Limit, cores: &[usize]) -> Self {
-        let list: Vec<String> = cores.iter().map(ToString::to_string).collect();
-        let noun = if cores.len() == 1 { "core" } else { "cores" };
-        let text = format!("cpu {} as {} whole {noun} ({})", limit.declared, cores.len(), list.join(","));
+        let text = format!("cpu {} as {} whole {} ({})", limit.declared, cores.len(), noun(cores), list(cores));
         Self { means: Means::Affinity, text }
+    }
+
+    /// Cores that another pod does not have.
+    pub fn share(word: &str, cores: &[usize]) -> Self {
+        Self { means: Means::Affinity, text: format!("on {} {} ({word})", noun(cores), list(cores)) }
+    }
+
+    pub fn no_share(word: &str) -> Self {
+        Self { means: Means::None, text: format!("cores {word} not enforced") }
     }
 
     pub fn rlimit(limit: &Limit) -> Self {
@@ -61,16 +68,32 @@ impl Verdict {
     }
 }
 
+fn noun(cores: &[usize]) -> &'static str {
+    if cores.len() == 1 { "core" } else { "cores" }
+}
+
+fn list(cores: &[usize]) -> String {
+    cores.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// What holds for one container; none where nothing is limited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Enforced {
     pub cpu: Option<Verdict>,
     pub memory: Option<Verdict>,
+    /// The cores that the pod asked to have for itself.
+    pub share: Option<Verdict>,
 }
 
 impl Enforced {
     fn verdicts(&self) -> impl Iterator<Item = &Verdict> {
-        self.cpu.iter().chain(&self.memory)
+        self.cpu.iter().chain(&self.memory).chain(&self.share)
+    }
+
+    /// Those that give the condition its word: cores alone do where nothing is limited.
+    fn means(&self) -> Vec<Means> {
+        let limits: Vec<Means> = self.cpu.iter().chain(&self.memory).map(|verdict| verdict.means).collect();
+        if limits.is_empty() { self.share.iter().map(|verdict| verdict.means).collect() } else { limits }
     }
 
     /// What to say of a container that failed while each of its processes had a memory limit of its own.
@@ -84,7 +107,8 @@ impl Enforced {
 pub fn condition<'a>(containers: impl IntoIterator<Item = (&'a str, &'a Enforced)>) -> Option<(bool, Reason)> {
     let limited: Vec<(&str, &Enforced)> =
         containers.into_iter().filter(|(_, enforced)| enforced.verdicts().next().is_some()).collect();
-    let means: Vec<Means> = limited.iter().flat_map(|(_, enforced)| enforced.verdicts().map(|one| one.means)).collect();
+    let means: Vec<Means> = limited.iter().flat_map(|(_, enforced)| enforced.means()).collect();
+    let holds = limited.iter().all(|(_, enforced)| enforced.verdicts().all(|one| one.means != Means::None));
     let message: Vec<String> = limited
         .iter()
         .map(|(name, enforced)| {
@@ -92,7 +116,7 @@ pub fn condition<'a>(containers: impl IntoIterator<Item = (&'a str, &'a Enforced
             format!("{name}: {}", texts.join(", "))
         })
         .collect();
-    Some((!means.contains(&Means::None), Reason::new(word(&means)?, message.join("; "))))
+    Some((holds, Reason::new(word(&means)?, message.join("; "))))
 }
 
 /// One word for all of them; none for none.
@@ -121,11 +145,12 @@ mod tests {
         let a = Enforced {
             cpu: Some(Verdict::affinity(&limit("200m"), &[1])),
             memory: Some(Verdict::rlimit(&limit("64Mi"))),
+            share: None,
         };
         let (holds, why) = condition([("a", &a), ("free", &Enforced::default())]).unwrap();
         assert_eq!((holds, why.reason.as_str()), (true, "Affinity"));
         assert_eq!(why.message, "a: cpu 200m as 1 whole core (1), memory 64Mi for each process by RLIMIT_DATA");
-        let b = Enforced { cpu: Some(Verdict::group(Version::V1, "cpu", &limit("2"))), memory: None };
+        let b = Enforced { cpu: Some(Verdict::group(Version::V1, "cpu", &limit("2"))), ..Enforced::default() };
         let (_, why) = condition([("b", &b)]).unwrap();
         assert_eq!((why.reason.as_str(), why.message.as_str()), ("CgroupV1", "b: cpu 2 by cgroup v1"));
         assert_eq!(condition([("a", &a), ("b", &b)]).unwrap().1.reason, "Mixed");
@@ -133,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_not_enforced_is_said() {
-        let none = Enforced { cpu: Some(Verdict::none("cpu", &limit("2"))), memory: None };
+        let none = Enforced { cpu: Some(Verdict::none("cpu", &limit("2"))), ..Enforced::default() };
         let (holds, why) = condition([("a", &none)]).unwrap();
         assert_eq!((holds, why.reason.as_str(), why.message.as_str()), (false, "None", "a: cpu 2 not enforced"));
         let half = Enforced { memory: Some(Verdict::rlimit(&limit("1Gi"))), ..none };
@@ -142,5 +167,18 @@ mod tests {
             Some((false, "Mixed".to_owned()))
         );
         assert_eq!(condition([("a", &Enforced::default())]), None);
+    }
+
+    #[test]
+    fn cores_that_were_asked_for_are_said_beside_the_limits() {
+        let alone = Enforced { share: Some(Verdict::share("last", &[3])), ..Enforced::default() };
+        let (holds, why) = condition([("a", &alone)]).unwrap();
+        assert_eq!((holds, why.reason.as_str(), why.message.as_str()), (true, "Affinity", "a: on core 3 (last)"));
+        let limited = Enforced { memory: Some(Verdict::group(Version::V2, "memory", &limit("1Gi"))), ..alone };
+        let (_, why) = condition([("a", &limited)]).unwrap();
+        assert_eq!(why.reason, "CgroupV2");
+        assert_eq!(why.message, "a: memory 1Gi by cgroup v2, on core 3 (last)");
+        let refused = Enforced { share: Some(Verdict::no_share("last")), ..Enforced::default() };
+        assert_eq!(condition([("a", &refused)]).map(|(holds, _)| holds), Some(false));
     }
 }

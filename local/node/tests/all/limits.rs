@@ -246,6 +246,28 @@ async fn without_control_groups_a_limit_is_whole_cores_and_private_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pods_that_must_not_disturb_each_other_share_no_core_where_there_are_two() {
+    let platform = Platform::start().await;
+    let mut cores = Vec::new();
+    for word in ["last", "all-but-last"] {
+        let file = platform.data.join(word);
+        let annotations = json!({"modelway.io/run-as-process": "true", "modelway.io/cores": word});
+        let script = format!("echo $$ > {}; exec sleep 1000", file.display());
+        let spec = limited(&script, &json!({"limits": {"cpu": "200m"}}));
+        platform.create_with(word, spec, json!({"annotations": annotations})).await;
+        let (_, _, message) = enforced(&platform, word).await;
+        let allowed = proc_value(pid_in(&file).await, "status", "Cpus_allowed_list:");
+        assert!(message.ends_with(&format!("({word})")), "{message}");
+        cores.push(allowed);
+    }
+    if std::thread::available_parallelism().unwrap().get() > 1 {
+        assert_ne!(cores[0], cores[1]);
+        assert!(cores[0].parse::<usize>().is_ok(), "the last core alone: {cores:?}");
+    }
+    platform.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_allocation_beyond_a_process_limit_fails_and_the_limit_is_named() {
     let platform = start(LimitMeans::Affinity).await;
     let mut spec = limited("exec tail /dev/zero", &json!({"limits": {"memory": "32Mi"}}));
