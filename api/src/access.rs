@@ -208,7 +208,13 @@ pub const RULES: &[Rule] = &[
     .used(Use::Checked),
     // Controller: beyond one namespace.
     Rule::new(Role::AllNamespaces, CORE, &["namespaces"], WATCH, "lets jobs go when their namespace is deleted"),
-    Rule::new(Role::AllNamespaces, CORE, &["nodes"], &["list"], "knows whether every node can mount images"),
+    Rule::new(
+        Role::AllNamespaces,
+        CORE,
+        &["nodes"],
+        &["list"],
+        "knows whether nodes can mount images, and how large they are",
+    ),
     Rule::new(
         Role::AllNamespaces,
         DEFINITIONS,

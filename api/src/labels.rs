@@ -69,6 +69,8 @@ pub mod tuning {
     pub const KILL: &str = "modelway.io/kill";
     /// On a Trial: what its client reported through `morphling-db-manager`, as JSON.
     pub const RESULTS: &str = "modelway.io/results";
+    /// On an experiment: `true` keeps candidates that no node has room for, where nodes are made on demand.
+    pub const ALL_CANDIDATES: &str = "modelway.io/all-candidates";
     /// On an Inference: the experiment whose recommendation it carries.
     pub const RECOMMENDED_BY: &str = "modelway.io/recommended-by";
     /// On an Inference: the recommended change as a JSON patch.

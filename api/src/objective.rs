@@ -65,6 +65,11 @@ pub struct Cost {
     #[serde(default)]
     #[schemars(extend("maxProperties" = 16))]
     pub per_hour: BTreeMap<String, String>,
+    /// Price of a whole instance for an hour by its type, for pods whose `nodeSelector` has
+    /// `node.kubernetes.io/instance-type`; added to what `perHour` comes to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 64))]
+    pub instance_types: BTreeMap<String, String>,
     /// Currency, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]

@@ -1,5 +1,7 @@
 //! `ProfilingExperiment`: looks for the best container spec in a handful of trials.
 
+use std::collections::BTreeMap;
+
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -368,6 +370,13 @@ pub struct ProfilingExperimentStatus {
     /// Number of candidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<i32>,
+    /// Candidates that were left out before the first trial: no node has as much as they ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<i32>,
+    /// What the largest nodes had of the tuned resources when the experiment began; empty where it could not be known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub node_sizes: Vec<BTreeMap<String, String>>,
     /// What to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<Recommendation>,

@@ -75,6 +75,9 @@ pub enum Category {
     Env,
     /// An argument: `--name` or `name=` that is there gets the value, else the value is added at the end.
     Args,
+    /// A label that the node must have, such as `node.kubernetes.io/instance-type`.
+    #[serde(rename = "nodeSelector")]
+    NodeSelector,
 }
 
 /// One value that is tried.

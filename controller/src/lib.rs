@@ -17,6 +17,7 @@ mod lease;
 mod meter;
 mod metrics;
 mod namespaces;
+mod nodes;
 mod queue;
 mod reconcile;
 mod results;

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use kube::Client;
 use modelway_api::Reason;
 use modelway_plan::{Context, Key, Plan, Settings, job_source::JobSource, refusal};
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use crate::{
     kinds,
     leadership::Leadership,
     metrics::Metrics,
+    nodes::{Nodes, Sizes},
     queue::Backoff,
     store::Store,
 };
@@ -42,6 +44,9 @@ pub struct Worker {
     pub leadership: Leadership,
     pub health: Health,
     pub metrics: Metrics,
+    /// With whom to ask for nodes; nobody where only some namespaces are looked at.
+    pub cluster: Option<Client>,
+    pub nodes: Nodes,
 }
 
 /// What a turn came to.
@@ -112,10 +117,15 @@ impl Worker {
     /// The plan; what takes long is worked out where nobody waits for it.
     async fn planned(&self, key: &Key) -> Option<Plan> {
         if !kinds::is_long(key.kind) {
-            return self.plan(key);
+            return self.plan(key, None);
         }
+        let nodes_matter = Nodes::matter(key, &self.store.namespace(&key.namespace));
+        let nodes = match self.cluster.as_ref().filter(|_| nodes_matter) {
+            Some(client) => Some(self.nodes.sizes(client).await),
+            None => None,
+        };
         let (worker, own) = (self.clone(), key.clone());
-        match tokio::task::spawn_blocking(move || worker.plan(&own)).await {
+        match tokio::task::spawn_blocking(move || worker.plan(&own, nodes)).await {
             Ok(plan) => plan,
             Err(error) => {
                 tracing::error!(%key, %error, "planning ended before its time, trying again");
@@ -125,8 +135,11 @@ impl Worker {
     }
 
     /// What the object's present state asks for; `None` when it is gone.
-    fn plan(&self, key: &Key) -> Option<Plan> {
-        let world = self.store.namespace(&key.namespace);
+    fn plan(&self, key: &Key, nodes: Option<Sizes>) -> Option<Plan> {
+        let mut world = self.store.namespace(&key.namespace);
+        if let Some(nodes) = nodes {
+            Arc::make_mut(&mut world).set_nodes(nodes);
+        }
         let live = world.object(key)?;
         match self.health.obstacle(kinds::needs(key.kind), &key.namespace) {
             Some(Obstacle::Unlisted(_)) => Some(Plan { again_after: Some(UNLISTED), ..Plan::default() }),
@@ -202,7 +215,7 @@ fn report(key: &Key, error: &ExecuteError, wait: Duration) {
 
 #[cfg(test)]
 mod tests {
-    use kube::{Client, client::Body};
+    use kube::client::Body;
     use modelway_plan::Kind;
 
     use super::*;
@@ -219,6 +232,8 @@ mod tests {
             leadership,
             health: Health::default(),
             metrics: Metrics::default(),
+            cluster: None,
+            nodes: Nodes::default(),
         }
     }
 

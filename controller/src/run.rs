@@ -18,6 +18,7 @@ use crate::{
     meter,
     metrics::Metrics,
     namespaces,
+    nodes::Nodes,
     reconcile::Worker,
     results::Results,
     scaling::Scaler,
@@ -128,7 +129,8 @@ impl Controller {
         let synced = shared.watch(&options.namespaces, &mut others);
         others.spawn(wake_on_takeover(leadership.clone(), shared.store.clone()));
         others.spawn(shared.scaler(leadership.clone()).run());
-        let worker = shared.worker(options.settings, leadership);
+        let mut worker = shared.worker(options.settings, leadership);
+        worker.cluster = Some(shared.client.clone()).filter(|_| options.namespaces.is_empty());
         Self {
             worker,
             synced,
@@ -195,6 +197,8 @@ impl Shared {
             leadership,
             health: self.health.clone(),
             metrics: self.metrics.clone(),
+            cluster: None,
+            nodes: Nodes::default(),
         }
     }
 

@@ -47,13 +47,15 @@ pub fn begin(plan: &Plan, cores: &Cores, modelway: &str) -> Record {
     } else {
         Service::Url { url: plan.service.url.clone(), restart: plan.service.restart.clone() }
     };
+    let mut machine = machine::facts(cores);
+    machine.notes.extend(plan.left_out.clone());
     Record {
         modelway: modelway.to_owned(),
         settings: plan.settings.clone(),
         units: plan.units.clone(),
         service,
         load: plan.load.describe(),
-        machine: machine::facts(cores),
+        machine,
         ..Record::new(VERSION, plan.name.clone(), plan.question.clone(), unix_seconds())
     }
 }

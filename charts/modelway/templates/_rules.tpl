@@ -151,7 +151,7 @@
 - apiGroups: [""]
   resources: ["namespaces"]
   verbs: ["list", "watch"]
-# knows whether every node can mount images
+# knows whether nodes can mount images, and how large they are
 - apiGroups: [""]
   resources: ["nodes"]
   verbs: ["list"]

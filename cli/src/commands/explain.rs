@@ -13,8 +13,17 @@ use crate::objects::Kinds;
 use crate::{output, target};
 
 /// Kinds that a chain is made of.
-const PARTS: [Kind; 7] =
-    [Kind::Inference, Kind::Model, Kind::ModelVersion, Kind::RouteTable, Kind::Job, Kind::Deployment, Kind::Pod];
+const PARTS: [Kind; 9] = [
+    Kind::Inference,
+    Kind::Model,
+    Kind::ModelVersion,
+    Kind::RouteTable,
+    Kind::ProfilingExperiment,
+    Kind::Trial,
+    Kind::Job,
+    Kind::Deployment,
+    Kind::Pod,
+];
 /// Objects of one kind that are looked at; a namespace with more is told about what was read.
 const LIMIT: u32 = 2_000;
 

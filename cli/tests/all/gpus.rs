@@ -37,12 +37,17 @@ async fn the_cheapest_number_of_gpus_is_found_by_the_real_scheduler() {
         .spawn()
         .unwrap();
     let outcome = tokio::select! {
-        outcome = flows::gpus_are_candidates_with_a_price(&flow) => outcome,
+        outcome = found(&flow) => outcome,
         () = kubelet(&client) => unreachable!("it plays for ever"),
     };
     drop(controller);
     _ = Api::<Node>::all(client).delete(NODE, &DeleteParams::default()).await;
     outcome.unwrap();
+}
+
+async fn found(flow: &Flow) -> anyhow::Result<()> {
+    flows::gpus_are_candidates_with_a_price(flow).await?;
+    flows::instance_types_are_candidates_with_a_price(flow).await
 }
 
 async fn install(client: &Client) {
@@ -61,6 +66,8 @@ async fn kubelet(client: &Client) {
         let now = Timestamp::now().to_string();
         let ready = json!({"type": "Ready", "status": "True", "reason": "MadeUp", "lastHeartbeatTime": now});
         let gpus = json!({"nvidia.com/gpu": "2"});
+        let kind = json!({"metadata": {"labels": {"node.kubernetes.io/instance-type": "two-gpus"}}});
+        _ = nodes.patch(NODE, &PatchParams::default(), &Patch::Merge(kind)).await;
         let status = json!({"status": {"capacity": gpus, "allocatable": gpus, "conditions": [ready]}});
         _ = nodes.patch_status(NODE, &PatchParams::default(), &Patch::Merge(status)).await;
         for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {

@@ -122,7 +122,9 @@ impl Bench {
 
     /// Trials that ended, by the journal.
     fn ends(&self) -> usize {
-        self.journal().lines().filter(|line| line.starts_with("{\"end\"")).count()
+        let journal = self.journal();
+        let whole = journal.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.filter(|line| line.starts_with("{\"end\"")).count()
     }
 
     fn begins(&self) -> usize {
@@ -205,6 +207,55 @@ fn a_report_that_finds_no_room_is_an_error_and_the_record_stays() {
     assert!(code(&again) == 1 && text(&again).contains("run the same command again"), "{}", text(&again));
     std::fs::remove_dir(bench.path("tune-try/report.html")).unwrap();
     assert_eq!(code(&bench.run(&["run", "try.yaml"])), 0);
+}
+
+/// A small disk of its own, which goes with this.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// `None` where nothing may be mounted.
+    fn mounted(path: &Path) -> Option<Self> {
+        std::fs::create_dir(path).unwrap();
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(path).output();
+        let is_mounted = mount.is_ok_and(|mount| mount.status.success());
+        is_mounted.then(|| Self(path.to_owned()))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_loses_no_trial_and_the_same_command_goes_on() {
+    let bench = Bench::new("serve ${delay}", |_| {});
+    let Some(disk) = Disk::mounted(&bench.path("tune-try")) else {
+        println!("not run: mounting a small disk needs root");
+        return;
+    };
+    let mut child = bench.command(&["run", "try.yaml"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("a trial ends", || if bench.ends() > 0 { Ok(()) } else { Err(bench.journal()) });
+    let filler = disk.0.join("filler");
+    let full = std::fs::write(&filler, vec![0; 2 << 20]).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("journal.jsonl") && said.contains("run the same command again"), "{said}");
+    bench.wait_until_nothing_is_left();
+    let still_full = bench.run(&["run", "try.yaml"]);
+    assert_eq!(code(&still_full), 1, "{}", text(&still_full));
+    bench.wait_until_nothing_is_left();
+    let ended = bench.ends();
+    std::fs::remove_file(&filler).unwrap();
+    let output = bench.run(&["run", "try.yaml"]);
+    assert_eq!(code(&output), 0, "{}", text(&output));
+    assert!(text(&output).contains(&format!("goes on after {ended} trials")), "{}", text(&output));
+    let indexes: Vec<u64> =
+        bench.record()["trials"].as_array().unwrap().iter().map(|trial| trial["index"].as_u64().unwrap()).collect();
+    assert_eq!(indexes, (0..bench.ends() as u64).collect::<Vec<_>>(), "each trial is measured once");
 }
 
 #[test]

@@ -44,6 +44,12 @@ fn an_experiment_goes_on_after_kill_9_and_measures_nothing_twice() {
     for trial in status["succeededTrialList"].as_array().unwrap() {
         assert!(names.contains(&trial.as_str().unwrap()), "{trial} was not measured: {names:?}");
     }
+    let explained = text(&scratch.run(&["explain", "pe", "morphling-grid"]));
+    assert!(explained.contains("ok  ProfilingExperiment morphling-grid  Recommended: "), "{explained}");
+    assert!(explained.contains("Next: apply status.recommendation.patch"), "{explained}");
+    let name = status["succeededTrialList"][0].as_str().unwrap();
+    let explained = text(&scratch.run(&["explain", "trial", name]));
+    assert!(explained.contains(&format!("ok  Trial {name}  Measured: ")), "{explained}");
     for kind in ["deployments", "jobs", "pods", "services"] {
         let left = get(&[kind, "-l", "modelway.io/trial"]);
         assert_eq!(left["items"].as_array().map(Vec::len), Some(0), "{left:#}");

@@ -1,5 +1,7 @@
 //! The causal chain of one object: what it depends on, how each part stands, and what the first cause is.
 
+mod profiling;
+
 use modelway_api::{inference::InferenceSpec, labels, names};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,12 +43,15 @@ pub struct Link {
     /// What it depends on.
     #[serde(rename = "because", skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Link>,
+    /// What to do next, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 impl Link {
     fn new(kind: &'static str, name: &str, state: State, text: impl Into<String>) -> Self {
         let text = modelway_api::conditions::shortened(&text.into(), TEXT_MAX);
-        Self { kind, name: name.to_owned(), state, text, warnings: Vec::new(), causes: Vec::new() }
+        Self { kind, name: name.to_owned(), state, text, warnings: Vec::new(), causes: Vec::new(), next: None }
     }
 
     /// The deepest part that is not as it should be: bad before moving, the first of equals.
@@ -89,6 +94,8 @@ impl<'a> Known<'a> {
             Kind::Model => self.model(object),
             Kind::Job => self.job(object),
             Kind::Deployment => self.deployment(object),
+            Kind::ProfilingExperiment => self.experiment(object),
+            Kind::Trial => self.trial(object),
             Kind::Pod => pod(object),
             other => Link::new(other.as_str(), read::name(object), State::Good, "is there"),
         };
@@ -323,14 +330,17 @@ fn route_table(object: &Value) -> Link {
     Link::new(Kind::RouteTable.as_str(), read::name(object), State::Good, text)
 }
 
-/// The chain as lines of text, the deepest cause last.
+/// The chain as lines of text; after it the deepest cause, and what to do.
 pub fn lines(link: &Link) -> Vec<String> {
     let mut lines = Vec::new();
     write(link, 0, &mut lines);
-    if let Some(cause) = link.cause().filter(|cause| !std::ptr::eq(*cause, link)) {
+    let cause = link.cause().filter(|cause| !std::ptr::eq(*cause, link));
+    let step = cause.and_then(|cause| cause.next.as_ref()).or(link.next.as_ref());
+    if cause.is_some() || step.is_some() {
         lines.push(String::new());
-        lines.push(format!("Cause: {} {}: {}", cause.kind, cause.name, cause.text));
     }
+    lines.extend(cause.map(|cause| format!("Cause: {} {}: {}", cause.kind, cause.name, cause.text)));
+    lines.extend(step.map(|step| format!("Next: {step}")));
     lines
 }
 

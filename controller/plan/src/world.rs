@@ -153,6 +153,8 @@ pub struct World {
     rejections: BTreeMap<Key, Rejection>,
     /// By Inference.
     loads: BTreeMap<Key, Load>,
+    /// What pods may use of each node, by resource.
+    nodes: Arc<[BTreeMap<String, String>]>,
 }
 
 impl World {
@@ -208,6 +210,7 @@ impl World {
             objects,
             rejections: rejections.map(|(key, why)| (key.clone(), why.clone())).collect(),
             loads: loads.map(|(key, load)| (key.clone(), load.clone())).collect(),
+            nodes: self.nodes.clone(),
         }
     }
 
@@ -237,6 +240,16 @@ impl World {
             Some(load) => self.loads.insert(inference, load),
             None => self.loads.remove(&inference),
         };
+    }
+
+    /// What pods may use of each node, by resource; empty where nothing is known of nodes.
+    pub fn nodes(&self) -> &[BTreeMap<String, String>] {
+        &self.nodes
+    }
+
+    /// Takes in what pods may use of each node.
+    pub fn set_nodes(&mut self, nodes: Arc<[BTreeMap<String, String>]>) {
+        self.nodes = nodes;
     }
 
     /// Number of objects.

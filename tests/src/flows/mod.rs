@@ -15,6 +15,7 @@ pub use load::{Load, Report};
 pub use profiling::{
     a_deleted_experiment_leaves_nothing, a_live_predictor_gets_a_better_spec, a_morphling_experiment_runs_as_it_is,
     a_trial_stands_alone, an_experiment_keeps_to_its_time, gpus_are_candidates_with_a_price,
+    instance_types_are_candidates_with_a_price,
 };
 pub use scaling::{
     a_horizontal_pod_autoscaler_keeps_its_number, a_predictor_sleeps_wakes_and_follows_its_load,

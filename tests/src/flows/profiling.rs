@@ -139,9 +139,57 @@ spec:
     let status = experiment.status.context("no status")?;
     let found = status.recommendation.clone().context(format!("no recommendation: {status:#?}"))?;
     ensure!(found.parameters[0].value == "2" && found.cost.as_deref() == Some("5"), "{found:#?}");
+    if status.left_out == Some(1) {
+        // The controller may look at nodes: it has not even tried the one that has no place.
+        let most = status.node_sizes.iter().filter_map(|size| size.get("nvidia.com/gpu"));
+        ensure!(most.eq(["2"]) && status.candidates == Some(2) && status.trials_total == 2, "{status:#?}");
+        return nothing_is_left(flow).await;
+    }
     let refused: Trial = flow.api::<Trial>().get("gpus-2").await?;
     let outcome = refused.status.and_then(|status| status.outcome).context("no outcome")?;
     ensure!(outcome.reason == "Unschedulable" && outcome.message.contains("nvidia.com/gpu"), "{outcome:#?}");
+    nothing_is_left(flow).await
+}
+
+/// Kinds of machine with a price each: the cheaper one does not exist, and is no answer.
+pub async fn instance_types_are_candidates_with_a_price(flow: &Flow) -> anyhow::Result<()> {
+    let (_, spec) = TRIAL.split_once("  servicePodTemplate:").context("the example has another shape")?;
+    let spec = spec
+        .replace("${WORKERS}5", "${NVIDIA_COM_GPU}0")
+        .replace("serviceProgressDeadline: 60", "serviceProgressDeadline: 20");
+    let experiment = format!(
+        r#"
+apiVersion: morphling.kubedl.io/v1alpha1
+kind: ProfilingExperiment
+metadata: {{name: instances}}
+spec:
+  algorithm: {{algorithmName: grid}}
+  objective:
+    type: minimize
+    objectiveMetricName: cost
+    constraints: [{{metric: qps, min: "15"}}]
+    cost: {{perHour: {{nvidia.com/gpu: "0.5"}}, instanceTypes: {{absent: "1", two-gpus: "4"}}, unit: EUR}}
+  tunableParameters:
+    - category: resource
+      parameters: [{{name: nvidia.com/gpu, parameterType: discrete, feasibleSpace: {{list: ["2"]}}}}]
+    - category: nodeSelector
+      parameters:
+        - name: node.kubernetes.io/instance-type
+          parameterType: categorical
+          feasibleSpace: {{list: [absent, two-gpus]}}
+  servicePodTemplate:{spec}"#
+    );
+    flow.apply(&experiment).await?;
+    let experiment =
+        flow.until("instances", |experiment: &ProfilingExperiment| is_over(conditions(experiment))).await?;
+    let status = experiment.status.context("no status")?;
+    let found = status.recommendation.clone().context(format!("no recommendation: {status:#?}"))?;
+    ensure!(found.parameters[1].value == "two-gpus" && found.cost.as_deref() == Some("5"), "{found:#?}");
+    let patch = found.patch.context("no patch")?;
+    ensure!(patch.contains(r#""nodeSelector":{"node.kubernetes.io/instance-type":"two-gpus"}"#), "{patch}");
+    let refused: Trial = flow.api::<Trial>().get("instances-0").await?;
+    let outcome = refused.status.and_then(|status| status.outcome).context("no outcome")?;
+    ensure!(outcome.reason == "Unschedulable", "{outcome:#?}");
     nothing_is_left(flow).await
 }
 

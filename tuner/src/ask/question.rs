@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use modelway_tune::experiment::{Confirm, Question};
-use modelway_tune::space::{Parameter, Space};
+use modelway_tune::space::Parameter;
 use modelway_tune::spec::{Bound, Constraint, Goal, Objective, Spec, Transform};
 use serde::Deserialize;
 
@@ -122,14 +122,14 @@ impl QuestionFile {
     fn question(&self) -> Result<Question, FileError> {
         let seed = self.seed.unwrap_or(SEED);
         let parameters: Vec<Parameter> = self.parameters.iter().map(parameters::parameter).collect::<Result<_, _>>()?;
-        let space = Space::product(parameters, seed)?;
+        let (space, running) = common::candidates(parameters, seed, self.baseline.as_ref())?;
         let constraints: Vec<Vec<Constraint>> =
             self.constraints.iter().map(Limit::constraints).collect::<Result<_, _>>()?;
         let spec = Spec {
             objective: self.objective.objective(),
             constraints: constraints.concat(),
             cost: self.cost.as_ref().map(|file| cost::costs(file, &space)).transpose()?,
-            baseline: common::baseline(self.baseline.as_ref(), &space)?,
+            baseline: common::baseline(running.as_ref(), &space)?,
             sources: common::sources(&self.warm_start, Path::new("."), &space)?,
             space,
         };

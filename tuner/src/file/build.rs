@@ -30,6 +30,8 @@ pub struct Plan {
     pub load: LoadPlan,
     /// Measured when a candidate is measured again.
     pub confirm_window: Duration,
+    /// Which candidates are none, for this machine has no room for them.
+    pub left_out: Option<String>,
 }
 
 /// The service, with placeholders.
@@ -58,7 +60,7 @@ pub struct Room {
 pub fn plan(file: &TuneFile, folder: &Path, stem: &str, room: Room) -> Result<Plan, FileError> {
     let name = common::name(file.name.as_deref(), stem)?;
     let seed = file.seed.unwrap_or(SEED);
-    let space = space(file, seed, room)?;
+    let Held { space, running, left_out } = space(file, seed, room)?;
     let split = objective::constraints(&file.constraints, file.load.rate_search)?;
     let load = LoadPlan::new(file.load.clone(), folder, split.load, seed)?;
     let confirm_window = file.confirm.window.map_or(load.window() * 2, |span| span.0);
@@ -66,7 +68,7 @@ pub fn plan(file: &TuneFile, folder: &Path, stem: &str, room: Room) -> Result<Pl
         objective: objective::objective(file)?,
         constraints: split.spec,
         cost: file.cost.as_ref().map(|file| cost::costs(file, &space)).transpose()?,
-        baseline: common::baseline(file.baseline.as_ref(), &space)?,
+        baseline: common::baseline(running.as_ref(), &space)?,
         sources: common::sources(&file.warm_start, folder, &space)?,
         space,
     };
@@ -87,16 +89,26 @@ pub fn plan(file: &TuneFile, folder: &Path, stem: &str, room: Room) -> Result<Pl
         service,
         load,
         confirm_window,
+        left_out,
     };
     plan.check_placeholders(file)?;
     Ok(plan)
 }
 
-fn space(file: &TuneFile, seed: u64, room: Room) -> Result<Space, FileError> {
+/// Candidates that this machine has room for.
+struct Held {
+    space: Space,
+    /// Values of the one that runs now.
+    running: Option<Vec<String>>,
+    left_out: Option<String>,
+}
+
+fn space(file: &TuneFile, seed: u64, room: Room) -> Result<Held, FileError> {
     let parameters: Vec<Parameter> = file.parameters.iter().map(parameters::parameter).collect::<Result<_, _>>()?;
     let held = !file.service.command.is_empty();
     file.parameters.iter().filter(|_| held).try_for_each(parameters::check_held)?;
-    let whole = Space::product(parameters.clone(), seed)?;
+    let (whole, running) = common::candidates(parameters.clone(), seed, file.baseline.as_ref())?;
+    let (all, (cores, gib)) = (whole.len(), (room.cores, room.memory as f64 / f64::from(1 << 30)));
     let fits = |parameter: &Parameter, level: &Level| match parameter.name.as_str() {
         _ if !parameter.resource || !held => true,
         "cpu" => level.number.is_none_or(|cores| cores <= room.cores as f64),
@@ -104,15 +116,19 @@ fn space(file: &TuneFile, seed: u64, room: Room) -> Result<Space, FileError> {
     };
     let possible =
         whole.retain(|levels| parameters.iter().zip(levels).all(|(parameter, level)| fits(parameter, level)));
-    possible.map_err(|error| match error {
+    let space = possible.map_err(|error| match error {
         SpaceError::AllImpossible => {
-            let (cores, gib) = (room.cores, room.memory as f64 / f64::from(1 << 30));
             let problem =
                 format!("each candidate asks for more than the {cores} cores and {gib:.1} GiB that there are");
             FileError::field("parameters", problem)
         }
         other => FileError::Space(other),
-    })
+    })?;
+    let count = all - space.len();
+    let left_out = (count > 0).then(|| {
+        format!("{count} candidates were left out before the first trial: they ask for more than there is for the service, cpu {cores} and {gib:.1} GiB")
+    });
+    Ok(Held { space, running, left_out })
 }
 
 fn confirm(file: &TuneFile, load: &LoadPlan, window: Duration) -> Result<Confirm, FileError> {

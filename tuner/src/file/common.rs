@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use modelway_tune::experiment::Algorithm;
-use modelway_tune::space::{Candidate, Space};
+use modelway_tune::space::{Candidate, Parameter, Space};
 use modelway_tune::stop::Limits;
 use modelway_tune::warm::Source;
 
@@ -25,26 +25,43 @@ pub fn name(name: Option<&str>, stem: &str) -> Result<String, FileError> {
     Ok(name.to_owned())
 }
 
-/// The candidate that runs now.
-pub fn baseline(values: Option<&BTreeMap<String, Scalar>>, space: &Space) -> Result<Option<Candidate>, FileError> {
-    let Some(values) = values else { return Ok(None) };
+/// The candidates, with the one that runs now among them; and that one's values.
+pub fn candidates(
+    parameters: Vec<Parameter>,
+    seed: u64,
+    baseline: Option<&BTreeMap<String, Scalar>>,
+) -> Result<(Space, Option<Vec<String>>), FileError> {
+    let space = Space::product(parameters, seed)?;
+    let Some(values) = baseline else { return Ok((space, None)) };
+    let texts = values_of(values, space.parameters())?;
+    Ok((space.with(&texts)?, Some(texts)))
+}
+
+/// A value for each parameter.
+fn values_of(values: &BTreeMap<String, Scalar>, parameters: &[Parameter]) -> Result<Vec<String>, FileError> {
     let wrong = |problem: String| FileError::field("baseline", problem);
-    let known = |name: &&String| space.parameters().iter().any(|parameter| parameter.name == **name);
+    let known = |name: &&String| parameters.iter().any(|parameter| parameter.name == **name);
     if let Some(stray) = values.keys().find(|name| !known(name)) {
-        let names = space.parameters().iter().map(|parameter| parameter.name.as_str());
+        let names = parameters.iter().map(|parameter| parameter.name.as_str());
         let hint = nearest(stray, names).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
         return Err(wrong(format!("there is no parameter {stray}{hint}")));
     }
     let mut texts = Vec::new();
-    for parameter in space.parameters() {
+    for parameter in parameters {
         let value = values.get(&parameter.name).ok_or_else(|| wrong(format!("it has no {}", parameter.name)))?;
         if parameter.position(&value.0).is_none() {
             return Err(wrong(format!("{} is never {}: add the value to its list", parameter.name, value.0)));
         }
         texts.push(value.0.clone());
     }
-    let found = space.find(&texts);
-    found.map(Some).ok_or_else(|| wrong("it is not among the candidates: it asks for more than there is".to_owned()))
+    Ok(texts)
+}
+
+/// The candidate that runs now.
+pub fn baseline(texts: Option<&Vec<String>>, space: &Space) -> Result<Option<Candidate>, FileError> {
+    let Some(texts) = texts else { return Ok(None) };
+    let problem = "it is not among the candidates: it asks for more than there is";
+    space.find(texts).map(Some).ok_or_else(|| FileError::field("baseline", problem))
 }
 
 /// Earlier experiments, as far as they have the same parameters.

@@ -65,9 +65,9 @@ fn a_document_without_what_came_later_opens() {
 #[test]
 fn decisions_say_what_to_do_and_why() {
     let expected = [
-        ("typical", "Set threads = 2 and batch = 16, with care: 2.58 times the rate per cost"),
+        ("typical", "Set threads = 2 and batch = 16: 2.58 times the rate per cost"),
         ("sixty", "Set threads = 2, batch = 16 and memory = 1024: the highest rate per cost found"),
-        ("ten-parameters", "Change 6 of 10 parameters, with care: the highest rate per cost found"),
+        ("ten-parameters", "Change 6 of 10 parameters: the highest rate per cost found"),
         ("one-trial", "Set threads = 2, batch = 8, delay-ms = 2 and memory = 512: the highest rate found"),
         ("failed", "Change nothing: no candidate ran in 5 trials"),
         ("infeasible", "Change nothing: no candidate met latency.p95 ≤ 5 ms; the nearest had 18.5 ms (270 % beyond)"),

@@ -121,6 +121,39 @@ fn what_no_placeholder_names_goes_where_its_category_says() {
 }
 
 #[test]
+fn a_baseline_is_part_of_the_subset_of_a_huge_space() {
+    for value in [1, 12] {
+        let mut file = file();
+        let names: Vec<String> = (0..5).map(|index| format!("p{index}")).collect();
+        file["parameters"] =
+            names.iter().map(|name| json!({"name": name, "type": "int", "min": 1, "max": 12})).collect();
+        file["service"]["command"] = json!(["fake", "${PORT}"]);
+        file["baseline"] = names.iter().map(|name| (name.clone(), json!(value))).collect();
+        let spec = planned(file).question.spec;
+        assert_eq!(spec.space.len(), 10_000);
+        assert!(spec.space.settings(spec.baseline.unwrap()).iter().all(|(_, text)| *text == value.to_string()));
+    }
+}
+
+#[test]
+fn candidates_that_this_machine_has_no_room_for_are_counted() {
+    let mut file = file();
+    file["parameters"][0] =
+        json!({"name": "memory", "category": "resource", "type": "discrete", "list": ["512Mi", "900Gi"]});
+    file["service"]["command"] = json!(["fake", "${mode}", "${PORT}"]);
+    file["baseline"] = json!({"memory": "512Mi", "mode": "a"});
+    let held = planned(file.clone());
+    assert_eq!(held.question.spec.space.len(), 2);
+    let told = held.left_out.unwrap();
+    assert!(told.starts_with("2 candidates were left out before the first trial"), "{told}");
+    file["baseline"]["memory"] = json!("900Gi");
+    let parsed: TuneFile = serde_json::from_value(file).unwrap();
+    let room = Room { cores: 2, memory: 1 << 30 };
+    let message = plan(&parsed, Path::new("/"), "file", room).unwrap_err().to_string();
+    assert!(message.contains("asks for more than there is"), "{message}");
+}
+
+#[test]
 fn costs_add_up_by_hour() {
     let mut value = file();
     value["parameters"][0] =

@@ -114,6 +114,9 @@ fn announce(view: &View, plan: &Plan, record: &Record) {
     let most = plan.question.limits.max_trials;
     if record.trials.is_empty() {
         view.say(&format!("{}: {candidates} candidates, at most {most} trials", plan.name));
+        if let Some(told) = &plan.left_out {
+            view.say(told);
+        }
     } else {
         view.say(&format!("{}: goes on after {} trials", plan.name, record.trials.len()));
     }
@@ -133,6 +136,7 @@ fn dry_run(arguments: &TuneRunArguments, plan: &Plan, cores: &Cores) {
     }
     let row = |title: &str, text: String| vec![title.to_owned(), text];
     let mut rows = vec![row("Candidates", candidates.to_string()), row("Trials", format!("at most {trials}"))];
+    rows.extend(plan.left_out.iter().map(|told| row("Left out", told.clone())));
     rows.extend(question.spec.space.parameters().iter().map(|one| {
         let levels: Vec<&str> = one.levels.iter().take(12).map(|level| level.text.as_str()).collect();
         let more = if one.levels.len() > levels.len() { ", …" } else { "" };
@@ -173,7 +177,17 @@ fn explained_journal(error: &JournalError) -> anyhow::Error {
         JournalError::Another { .. } => Failure::Usage,
         JournalError::File { .. } | JournalError::Damaged { .. } => Failure::Failed,
     };
-    fail(failure, error.to_string())
+    let advice = match error {
+        JournalError::File { source, .. } if is_full(source) => {
+            "; no trial that ended is lost: make room, and run the same command again"
+        }
+        _ => "",
+    };
+    fail(failure, format!("{error}{advice}"))
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
 }
 
 /// A record that cannot be used, with its exit code.

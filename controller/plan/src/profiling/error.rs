@@ -22,6 +22,9 @@ pub enum QuestionError {
     /// A value of a resource that is no quantity.
     #[error("tunableParameters: parameter {parameter}: {field} is {value:?}, which is no quantity such as 500m or 2Gi")]
     NotAQuantity { parameter: String, field: &'static str, value: String },
+    /// Every candidate asks for more than any node has.
+    #[error("tunableParameters: each of the {count} candidates asks for more than any node has: {largest}")]
+    NoRoom { count: usize, largest: String },
     /// A field that cannot be read.
     #[error("{field} is {value:?}: {wanted}")]
     Field { field: String, value: String, wanted: &'static str },

@@ -17,10 +17,11 @@ use serde_json::{Value, json};
 
 use super::{
     attempts::{self, Choice, Tested, Trials},
+    error::QuestionError,
     experiment_status as status_of,
     patch::{self, Change},
-    question::question,
-    space, target,
+    question::{Asked, question},
+    room, space, target,
 };
 use crate::{
     context::Context,
@@ -49,6 +50,8 @@ pub struct Findings {
     pub trials: Vec<Tested>,
     pub end: End,
     pub change: Option<Change>,
+    /// Which candidates were left out before the first trial.
+    pub left_out: Option<String>,
     pub started: Timestamp,
     pub ended: Timestamp,
     /// Seconds of the experiment at its last decision.
@@ -112,12 +115,21 @@ impl Course<'_> {
             Err((reason, problem)) => return status_of::hold(status, reason, &problem, now),
         };
         let sources = attempts::sources(self.cx, read::text(self.live, "/metadata/namespace"), self.spec);
-        let question = match question(self.spec, &pods, sources) {
-            Ok(question) => question,
+        if status.start_time.is_none() {
+            // What comes later changes no candidate: trials keep their places among them.
+            let keeps_all = read::annotation(self.live, labels::tuning::ALL_CANDIDATES) == Some("true");
+            let nodes = if keeps_all { &[] } else { self.cx.world.nodes() };
+            status.node_sizes = room::sizes(self.spec, nodes);
+        }
+        let Asked { question, left_out } = match question(self.spec, &pods, sources, &status.node_sizes) {
+            Ok(asked) => asked,
+            Err(error @ QuestionError::NoRoom { .. }) => {
+                return status_of::fail(status, Reason::Unschedulable, &error.to_string(), now);
+            }
             Err(error) => return status_of::fail(status, Reason::InvalidSpec, &error.to_string(), now),
         };
         if status.start_time.is_none() {
-            return status_of::start(status, question.spec.space.len(), now);
+            return status_of::start(status, question.spec.space.len(), left_out, now);
         }
         let trials = attempts::find(self.cx, self.live, self.spec, &question.spec.space);
         let search = Search { course: self, question: &question, pods: &pods, trials };
@@ -238,6 +250,7 @@ impl Search<'_> {
             trials: self.trials.tested,
             end,
             change,
+            left_out: status_of::left_out(status),
             started,
             ended: course.cx.now,
             elapsed: course.cx.since(started).as_secs_f64(),

@@ -21,7 +21,7 @@ use modelway_tune::{
 };
 use serde_json::Value;
 
-use super::{attempts::Tested, load, patch::Change, space, trial_status};
+use super::{attempts::Tested, load, patch::Change, room, space, trial_status};
 use crate::plan::Plan;
 
 /// Candidates of the Pareto front that the status has room for.
@@ -51,12 +51,24 @@ pub fn hold(status: &mut ProfilingExperimentStatus, reason: Reason, message: &st
 }
 
 /// The search begins.
-pub fn start(status: &mut ProfilingExperimentStatus, candidates: usize, now: Timestamp) {
+pub fn start(status: &mut ProfilingExperimentStatus, candidates: usize, left_out: usize, now: Timestamp) {
     status.start_time = Some(whole_second(now).to_string());
     status.candidates = i32::try_from(candidates).ok();
-    let message = format!("{candidates} candidates");
+    status.left_out = i32::try_from(left_out).ok().filter(|count| *count > 0);
+    let message = format!("{candidates} candidates{}", also_left_out(status));
     conditions::set(&mut status.conditions, RUNNING, State::True, Reason::Searching, &message, now);
     conditions::set(&mut status.conditions, READY, State::False, Reason::Searching, &message, now);
+}
+
+/// Which candidates were left out before the first trial, and why.
+pub fn left_out(status: &ProfilingExperimentStatus) -> Option<String> {
+    let count = status.left_out?;
+    let largest = room::told(&status.node_sizes);
+    Some(format!("{count} candidates were left out before the first trial: no node has room for them ({largest})"))
+}
+
+fn also_left_out(status: &ProfilingExperimentStatus) -> String {
+    left_out(status).map_or_else(String::new, |text| format!("; {text}"))
 }
 
 /// The search goes on.
@@ -67,8 +79,8 @@ pub fn searching(status: &mut ProfilingExperimentStatus, trials: &[Tested], stra
     } else {
         format!("; {stray} trials are of candidates that the spec no longer has")
     };
-    let message =
-        format!("{ended} of {} trials have ended, {} candidates{stray}", trials.len(), status.candidates.unwrap_or(0));
+    let (all, candidates, cut) = (trials.len(), status.candidates.unwrap_or(0), also_left_out(status));
+    let message = format!("{ended} of {all} trials have ended, {candidates} candidates{stray}{cut}");
     conditions::set(&mut status.conditions, RUNNING, State::True, Reason::Searching, &message, now);
     conditions::set(&mut status.conditions, READY, State::False, Reason::Searching, &message, now);
 }
@@ -213,6 +225,7 @@ pub fn finish(
         });
     }
     let (type_, reason, message) = conclusion(end, trials);
+    let message = format!("{message}{}", also_left_out(status));
     over(status, type_, reason, &message, now);
 }
 

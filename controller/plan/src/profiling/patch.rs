@@ -57,7 +57,14 @@ fn on_deployment(pods: &Value, values: Vec<ParameterAssignment>) -> Change {
     template::put(&mut changed, &values);
     let containers = read::items(&changed, "/spec/containers").zip(read::items(pods, "/spec/containers"));
     let parts: Vec<Value> = containers.filter_map(|(new, old)| part(new, old)).collect();
-    let patch = json!({ "spec": { "template": { "spec": { "containers": parts } } } }).to_string();
+    let mut spec = Map::new();
+    if !parts.is_empty() {
+        spec.insert("containers".to_owned(), parts.into());
+    }
+    if changed["spec"]["nodeSelector"] != pods["spec"]["nodeSelector"] {
+        spec.insert("nodeSelector".to_owned(), changed["spec"]["nodeSelector"].clone());
+    }
+    let patch = json!({ "spec": { "template": { "spec": spec } } }).to_string();
     let command = format!("kubectl patch deployment NAME --patch {}", quoted(&patch));
     Change { values, patch, command, undo: Some("kubectl rollout undo deployment NAME".to_owned()) }
 }

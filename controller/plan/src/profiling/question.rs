@@ -1,36 +1,52 @@
 //! What an experiment asks, as the search understands it.
 
-use std::collections::BTreeMap;
-
 use modelway_api::{
     duration,
     load::Load,
-    objective::{Cost, Objective, ObjectiveType},
+    objective::{Objective, ObjectiveType},
     profiling_experiment::{AlgorithmName, ProfilingExperimentSpec},
-    trial::{Category, ParameterAssignment},
+    trial::ParameterAssignment,
 };
 use modelway_tune::{
     experiment::{Algorithm, Confirm, Question},
-    space::Space,
     spec::{Bound, Constraint, Goal, Objective as Wanted, Spec},
     stop::Limits,
     warm::Source,
 };
 use serde_json::Value;
 
-use super::{error::QuestionError, load, metrics, space, template, values};
-use crate::json as read;
+use super::{
+    cost,
+    error::QuestionError,
+    load, metrics,
+    room::{self, NodeSize},
+    space, template, values,
+};
 
 /// Trials where nobody says how many.
 const MAX_TRIALS: usize = 20;
 /// Candidates measured again where nobody says how many, by Modelway's own load generator.
 const CONFIRM_TOP: usize = 3;
-const GIB: f64 = 1_073_741_824.0;
 
-/// The question of an experiment over the pods of that template.
-pub fn question(spec: &ProfilingExperimentSpec, pods: &Value, sources: Vec<Source>) -> Result<Question, QuestionError> {
+/// What is asked, and how many candidates are no part of it: no node has room for them.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub question: Question,
+    pub left_out: usize,
+}
+
+/// The question of an experiment over the pods of that template, where nodes are of these sizes.
+pub fn question(
+    spec: &ProfilingExperimentSpec,
+    pods: &Value,
+    sources: Vec<Source>,
+    sizes: &[NodeSize],
+) -> Result<Asked, QuestionError> {
     let seed = seed(spec)?;
-    let asked = space::space(spec, seed)?;
+    let whole = space::space(spec, seed)?;
+    let all = whole.len();
+    let asked = room::possible(spec, pods, whole, sizes)?;
+    let left_out = all - asked.len();
     let running = running(spec, pods);
     // A client of one's own, told to list candidates, lists those and no others.
     let joins = spec.client_template.is_none() || algorithm(spec) == Algorithm::Bayesian;
@@ -38,7 +54,7 @@ pub fn question(spec: &ProfilingExperimentSpec, pods: &Value, sources: Vec<Sourc
         Some(&asked).filter(|_| joins).and_then(|asked| space::with_running(spec, asked, &running)).unwrap_or(asked);
     let objective = spec.objective.clone().unwrap_or_default();
     let is_own_client = spec.client_template.is_some();
-    let cost = objective.cost.as_ref().map(|cost| costs(spec, &space, pods, cost)).transpose()?;
+    let cost = objective.cost.as_ref().map(|cost| cost::costs(spec, &space, pods, cost)).transpose()?;
     let question = Question {
         algorithm: algorithm(spec),
         limits: limits(spec)?,
@@ -58,7 +74,7 @@ pub fn question(spec: &ProfilingExperimentSpec, pods: &Value, sources: Vec<Sourc
         load::plan(spec.load.as_ref(), spec.objective.as_ref(), spec.request_template.as_deref())?;
     }
     question.check()?;
-    Ok(question)
+    Ok(Asked { question, left_out })
 }
 
 fn count(number: Option<i32>) -> Option<usize> {
@@ -175,48 +191,6 @@ fn running(spec: &ProfilingExperimentSpec, pods: &Value) -> Vec<ParameterAssignm
     values.collect()
 }
 
-/// Cost of each candidate per hour: what its containers may use, at the prices of the objective.
-fn costs(spec: &ProfilingExperimentSpec, space: &Space, pods: &Value, cost: &Cost) -> Result<Vec<f64>, QuestionError> {
-    let mut prices = BTreeMap::new();
-    if cost.per_hour.is_empty() {
-        return Err(QuestionError::Missing { field: "objective.cost.perHour", wanted: "say what a resource costs" });
-    }
-    for (resource, text) in &cost.per_hour {
-        let price = values::number(text).filter(|price| *price >= 0.0);
-        let price = price.ok_or_else(|| {
-            QuestionError::field(format!("objective.cost.perHour: {resource}"), text, "write a number from 0")
-        })?;
-        prices.insert(resource.as_str(), price);
-    }
-    let each = (0..space.len()).map(|candidate| {
-        let values = space::assignments(spec, space, candidate);
-        prices.iter().map(|(resource, price)| price * amount(pods, &values, resource)).sum()
-    });
-    Ok(each.collect())
-}
-
-/// Units of a resource that the containers may use, with these values in the first.
-fn amount(pods: &Value, values: &[ParameterAssignment], resource: &str) -> f64 {
-    let unit = if matches!(resource, "memory" | "ephemeral-storage" | "storage") { GIB } else { 1.0 };
-    let set = values.iter().find(|value| value.category == Category::Resource && value.name == resource);
-    let each = read::items(pods, "/spec/containers").enumerate().map(|(index, container)| {
-        let given = set.filter(|_| index == 0).map(|value| value.value.clone());
-        let resources = &container["resources"];
-        let own = || {
-            [&resources["limits"][resource], &resources["requests"][resource]]
-                .into_iter()
-                .find(|value| !value.is_null())
-                .map(text)
-        };
-        given.or_else(own).and_then(|text| values::quantity(&text)).unwrap_or(0.0)
-    });
-    each.sum::<f64>() / unit
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -226,7 +200,7 @@ mod tests {
     fn asked(spec: Value) -> Result<Question, QuestionError> {
         let spec: ProfilingExperimentSpec = serde_json::from_value(spec).unwrap();
         let pods = spec.service_pod_template.clone().unwrap_or_default()["template"].clone();
-        question(&spec, &pods, Vec::new())
+        question(&spec, &pods, Vec::new(), &[]).map(|asked| asked.question)
     }
 
     fn base() -> Value {

@@ -6,7 +6,7 @@ use modelway_api::{
     profiling_experiment::{FeasibleSpace, ParameterSpec, ParameterType, ProfilingExperimentSpec},
     trial::{Category, ParameterAssignment},
 };
-use modelway_tune::space::{Candidate, Feasible, Level, Parameter, Scale, Space};
+use modelway_tune::space::{Candidate, Feasible, Level, MAX_CANDIDATES, Parameter, Scale, Space};
 
 use super::{error::QuestionError, values};
 
@@ -82,7 +82,12 @@ pub fn with_running(spec: &ProfilingExperimentSpec, space: &Space, running: &[Pa
         let value = &running.iter().find(|value| value.name == parameter.name && value.category == category)?.value;
         Some(position(space, category, parameter, value).unwrap_or_else(|| value.clone()))
     });
-    rows.push(own.collect::<Option<_>>()?);
+    let own: Vec<String> = own.collect::<Option<_>>()?;
+    if !rows.contains(&own) {
+        // What runs now takes the place of one of very many: there are no more than a model can be made of.
+        rows.truncate(MAX_CANDIDATES - 1);
+        rows.push(own);
+    }
     Space::table(parameters, &rows).ok()
 }
 
@@ -109,10 +114,14 @@ fn read(category: Category, parameter: &ParameterSpec) -> Result<Parameter, Ques
         }
         (Category::Resource, ParameterType::Int | ParameterType::Double) => quantity_range(parameter)?,
         // Morphling takes any words there.
-        (Category::Env | Category::Args, ParameterType::Discrete) if has_words(&space.list) => {
+        (Category::Env | Category::Args | Category::NodeSelector, ParameterType::Discrete)
+            if has_words(&space.list) =>
+        {
             Parameter::parse(name, "categorical", &feasible(space))?
         }
-        (Category::Env | Category::Args, type_) => Parameter::parse(name, type_.as_str(), &feasible(space))?,
+        (Category::Env | Category::Args | Category::NodeSelector, type_) => {
+            Parameter::parse(name, type_.as_str(), &feasible(space))?
+        }
     };
     Ok(if category == Category::Resource { read.as_resource() } else { read })
 }

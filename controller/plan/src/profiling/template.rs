@@ -26,8 +26,13 @@ pub fn under_test(pod_template: &Value, values: &[ParameterAssignment], labels: 
     template
 }
 
-/// Puts the values into the containers of a pod template: variables into all, resources and arguments into the first.
+/// Puts the values into a pod template: variables into all containers, resources and arguments into the first.
 pub fn put(template: &mut Value, values: &[ParameterAssignment]) {
+    for value in values.iter().filter(|value| value.category == Category::NodeSelector) {
+        let spec = object(object(template).entry("spec").or_insert_with(|| json!({})));
+        object(spec.entry("nodeSelector").or_insert_with(|| json!({})))
+            .insert(value.name.clone(), value.value.clone().into());
+    }
     let containers = template.pointer_mut("/spec/containers").and_then(Value::as_array_mut);
     for (index, container) in containers.into_iter().flatten().enumerate() {
         object(container).entry("terminationMessagePolicy").or_insert_with(|| "FallbackToLogsOnError".into());
@@ -138,6 +143,7 @@ pub fn current(template: &Value, category: Category, name: &str) -> Option<Strin
             let given = ["/args", "/command"].iter().find_map(|list| flag_value(container, list, name));
             given.or_else(|| built_in_default(container, name).map(str::to_owned))
         }
+        Category::NodeSelector => template.pointer("/spec/nodeSelector")?.get(name).map(owned),
     }
 }
 

@@ -5,6 +5,8 @@
 mod laws;
 mod profiling;
 mod profiling_bench;
+mod profiling_explain;
+mod profiling_room;
 mod profiling_trial;
 mod publishing;
 mod scale;

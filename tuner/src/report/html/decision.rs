@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::grid::table;
+use super::unbroken::unbroken;
 use crate::report::document::{Recipe, Verdict, Weight};
 use crate::report::figures::{Figure, figures};
 use crate::report::{Report, grids};
@@ -14,7 +15,7 @@ pub fn decision(report: &Report) -> Markup {
         section class="decision" aria-labelledby="decision" {
             p class={ "verdict " (class(decision.verdict)) } { (word(decision.verdict)) }
             h1 id="decision" { (unbroken(&decision.headline)) }
-            p class="lead" { (decision.reason) }
+            p class="lead" { (unbroken(&decision.reason)) }
             @let figures = figures(report);
             @if !figures.is_empty() { dl class="figures" { @for found in &figures { (figure(found)) } } }
             div class="columns" {
@@ -23,12 +24,6 @@ pub fn decision(report: &Report) -> Markup {
             }
         }
     }
-}
-
-/// No line ends within an equation.
-fn unbroken(headline: &str) -> String {
-    let join = |text: String, sign: &str| text.replace(&format!(" {sign} "), &format!("\u{a0}{sign}\u{a0}"));
-    ["=", "\u{2264}", "\u{2265}"].into_iter().fold(headline.to_owned(), join)
 }
 
 fn word(verdict: Verdict) -> &'static str {
@@ -109,7 +104,7 @@ fn cautions(report: &Report) -> Markup {
         ul class="cautions" {
             @for caution in &report.cautions {
                 @let (class, word) = weight(caution.weight);
-                li class=(class) { b { (word) } " " (caution.text) }
+                li class=(class) { b { (word) } " " (unbroken(&caution.text)) }
             }
             li class="note" {
                 b { "Note" } " It holds for the load and the machine named under "

@@ -4,6 +4,7 @@ mod decision;
 mod grid;
 mod sections;
 mod tradeoff;
+mod unbroken;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
