@@ -8,7 +8,6 @@ use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use modelway_api::labels;
-use tokio_util::sync::CancellationToken;
 
 use super::document::Document;
 use super::story::{JOBS, Story};
@@ -17,13 +16,14 @@ use crate::args::{QuickstartArguments, SummaryOutput};
 use crate::exit::{Failure, fail};
 use crate::output;
 use crate::progress::Progress;
+use crate::stop::Stop;
 
 /// Tells the story there, and shows the summary. What it made stays.
 pub async fn run(
     arguments: &QuickstartArguments,
     progress: Progress,
     start: Instant,
-    stop: CancellationToken,
+    stop: Stop,
 ) -> anyhow::Result<()> {
     let client = connect(arguments).await?;
     let step = progress.step("platform");
@@ -48,9 +48,7 @@ pub async fn run(
     let mut document = Document { start: if resumed { "resumed" } else { "fresh" }, ..Document::default() };
     tokio::select! {
         told = story.tell(arguments.first_answer, &mut document) => told?,
-        () = stop.cancelled() => {
-            return Err(fail(Failure::Failed, "stopped by a signal; run the same command again to go on"));
-        }
+        () = stop.cancelled() => return Err(stop.error(super::STOPPED)),
     }
     document.seconds.insert("total", start.elapsed().as_secs_f64());
     show(&document, arguments);

@@ -21,13 +21,16 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use modelway_local::instance::Instance;
 
 use crate::args::{QuickstartArguments, SummaryOutput};
-use crate::exit::{Failure, fail};
+use crate::output;
 use crate::platform::Running;
 use crate::processes::{self, PeakMemory};
 use crate::progress::{self, Progress};
-use crate::{output, stop};
+use crate::stop::Stop;
 use document::Document;
 use story::Story;
+
+/// What a signal before the end leaves to do.
+const STOPPED: &str = "stopped by a signal; run the same command again to go on";
 
 /// A platform that this run started, or one that ran before.
 enum Host {
@@ -37,7 +40,7 @@ enum Host {
 
 /// Runs the story, shows the summary, and leaves the platform as asked.
 pub async fn run(arguments: QuickstartArguments) -> anyhow::Result<()> {
-    let stop = stop::on_signal()?;
+    let stop = Stop::listen()?;
     let start = Instant::now();
     let progress = Progress::new();
     if arguments.context.is_some() || arguments.kubeconfig.is_some() {
@@ -48,7 +51,7 @@ pub async fn run(arguments: QuickstartArguments) -> anyhow::Result<()> {
     let stage = stage(&host).await?;
     let outcome = tokio::select! {
         outcome = tell(stage, &arguments, progress, start, resumed) => outcome,
-        () = stop.cancelled() => Err(fail(Failure::Failed, "stopped by a signal; run the same command again to go on")),
+        () = stop.cancelled() => Err(stop.error(STOPPED)),
         error = failed(&mut host) => Err(error),
     };
     let stays = match &host {
@@ -68,12 +71,7 @@ pub async fn run(arguments: QuickstartArguments) -> anyhow::Result<()> {
     outcome.map(|_| ())
 }
 
-async fn end(
-    mut running: Running,
-    arguments: &QuickstartArguments,
-    stays: bool,
-    stop: &tokio_util::sync::CancellationToken,
-) -> anyhow::Result<()> {
+async fn end(mut running: Running, arguments: &QuickstartArguments, stays: bool, stop: &Stop) -> anyhow::Result<()> {
     if stays && !arguments.keep {
         tokio::select! { () = stop.cancelled() => {}, error = running.failed() => return Err(error) }
     }

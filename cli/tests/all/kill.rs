@@ -64,10 +64,12 @@ fn interrupted_quickstart_stops_everything_it_started() {
         std::thread::park_timeout(Duration::from_millis(milliseconds));
         let id = child.id().to_string();
         std::process::Command::new("kill").args(["-INT", &id]).status().unwrap();
-        eventually("the quickstart ends", || match child.try_wait().unwrap() {
-            Some(_) => Ok(()),
-            None => Err("it still runs".to_owned()),
+        let mut status = None;
+        eventually("the quickstart ends", || {
+            status = child.try_wait().unwrap();
+            status.map(|_| ()).ok_or_else(|| "it still runs".to_owned())
         });
+        assert_eq!(status.and_then(|status| status.code()), Some(130), "after {milliseconds} ms");
         assert_eq!(scratch.leftovers(), Vec::<String>::new());
     }
 }
