@@ -5,6 +5,7 @@
 mod experiment;
 mod laws;
 mod numbers;
+mod real_service;
 #[path = "../../examples/bench/tables.rs"]
 mod tables;
 #[path = "../../examples/bench/task.rs"]
