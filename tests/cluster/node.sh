@@ -132,5 +132,5 @@ for image in "$S"/images/*.tar; do ctr images import --local "$image"; done
 	--root-dir="$N/kubelet" --hostname-override="node$n" --node-ip="$address" >"$S/log/kubelet$n.log" 2>&1 &
 # nf_conntrack_max is read-only outside the machine's first network namespace: 0 leaves it alone.
 [ "$n" != 1 ] || "$KUBE/kube" proxy --kubeconfig="$S/pki/proxy.kubeconfig" --hostname-override="node$n" \
-	--proxy-mode=iptables --cluster-cidr="$pod_prefix.0.0/18" --conntrack-max-per-core=0 >"$S/log/proxy.log" 2>&1 &
+	--proxy-mode=iptables --cluster-cidr="$pod_prefix.0.0/18" --conntrack-max-per-core=0 -v=2 >"$S/log/proxy.log" 2>&1 &
 while :; do sleep 3600 & wait -n || true; done

@@ -41,6 +41,8 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     if let Some(filter) = &options.filter {
         command.arg(filter);
     }
+    // Errors tell their causes; where they came from would hide that in a wall of frames.
+    command.env("RUST_BACKTRACE", "0");
     let start = Instant::now();
     if ci {
         run_within("tests", &mut command, BOUND)?;

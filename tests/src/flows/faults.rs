@@ -127,8 +127,7 @@ pub async fn a_model_that_cannot_load_leaves_traffic_on_the_old_one(flow: &Flow)
         )
     };
     flow.apply(&inference("good")).await?;
-    let ready = flow.ready("careful").await?;
-    let endpoint = ready.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let endpoint = flow.endpoint("careful").await?;
     let load = Load::start(&endpoint, "faulty", 20, 2)?;
     flow.apply(&inference("broken")).await?;
     let blamed = |inference: &Inference| {

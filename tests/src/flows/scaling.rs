@@ -23,8 +23,7 @@ const FOLLOWS: &str = "autoScale: {minReplicas: 0, maxReplicas: 3, target: 2, wi
 pub async fn a_predictor_sleeps_wakes_and_follows_its_load(flow: &Flow) -> anyhow::Result<()> {
     flow.apply(JOBS).await?;
     flow.apply(INFERENCE).await?;
-    let inference = flow.ready("digits").await?;
-    let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let endpoint = flow.endpoint("digits").await?;
     let before = ask(&endpoint, 4, Duration::from_secs(1)).await?;
 
     flow.apply(&INFERENCE.replace("trafficWeight: 10", &format!("trafficWeight: 10\n      {FOLLOWS}"))).await?;
@@ -109,8 +108,7 @@ spec:
 ",
     )
     .await?;
-    let inference = flow.ready("never").await?;
-    let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let endpoint = flow.endpoint("never").await?;
     let http = reqwest::Client::builder().timeout(Duration::from_mins(1)).no_proxy().build()?;
     let start = Instant::now();
     let answers = (0..20).map(|_| http.get(format!("{endpoint}/anything")).send());
@@ -275,8 +273,7 @@ async fn no_room(
     make_room: impl AsyncFnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     flow.apply(&sleeper(name, resources)).await?;
-    let inference = flow.ready(name).await?;
-    let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let endpoint = flow.endpoint(name).await?;
     let http = reqwest::Client::builder().timeout(Duration::from_mins(3)).no_proxy().build()?;
     let waiting: Vec<_> = (0..5).map(|_| tokio::spawn(http.get(format!("{endpoint}/v2/")).send())).collect();
     let told = |inference: &Inference| condition(inference, "Ready").is_some_and(|(_, word, _)| word == reason);

@@ -23,7 +23,7 @@ pub async fn publishes_serves_reweights_and_rolls(flow: &Flow) -> anyhow::Result
     let inference = flow.ready("digits").await?;
     let digests = published(flow).await?;
     ensure!(percents(&inference) == [90, 10], "percents {:?}", percents(&inference));
-    let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let endpoint = flow.endpoint("digits").await?;
     reweights(flow, &endpoint, &digests).await?;
     routers_roll(flow, &endpoint).await?;
     rolls(flow, &endpoint, &digests).await
@@ -102,8 +102,7 @@ async fn routers_roll(flow: &Flow, endpoint: &str) -> anyhow::Result<()> {
     }
     let report = load.stop().await?;
     ensure!(report.failures.is_empty(), "failed requests: {:?}", report.failures);
-    let ready = flow.ready("digits").await?;
-    let after = ready.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+    let after = flow.endpoint("digits").await?;
     ensure!(after == endpoint, "the URL changed from {endpoint} to {after}");
     Ok(())
 }

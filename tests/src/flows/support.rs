@@ -114,6 +114,26 @@ impl Flow {
         .await
     }
 
+    /// The URL of an Inference that is ready for its newest spec, once it can be reached from here. On Kubernetes a
+    /// node may learn of a new Service's address seconds after its pods are ready, and until then nobody is at home.
+    pub async fn endpoint(&self, name: &str) -> anyhow::Result<String> {
+        let inference = self.ready(name).await?;
+        let endpoint = inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")?;
+        let address: http::Uri = endpoint.parse().with_context(|| format!("the endpoint {endpoint}"))?;
+        let authority = address.authority().with_context(|| format!("no host in the endpoint {endpoint}"))?;
+        let to = (authority.host(), authority.port_u16().unwrap_or(80));
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
+        loop {
+            match tokio::time::timeout(Duration::from_secs(5), tokio::net::TcpStream::connect(to)).await {
+                Ok(Ok(_)) => return Ok(endpoint),
+                failed if tokio::time::Instant::now() > deadline => {
+                    anyhow::bail!("{name} is ready, but nobody can be reached at {endpoint}: {failed:?}");
+                }
+                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
     /// Waits for an Event on an object, and gives its message.
     pub async fn event(&self, object: &str, reason: &str) -> anyhow::Result<String> {
         let events: Api<Event> = self.api();

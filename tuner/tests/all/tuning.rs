@@ -187,11 +187,12 @@ fn objectives_that_no_rate_meets_are_no_number() {
     assert!(taken.message.contains("latency.p50 is 2"), "{}", taken.message);
 }
 
+/// 10 ns for each request are too few for any generator.
 #[test]
 fn generator_that_was_the_limit_is_told() {
     let mut fast = file();
     fast["load"] = json!({
-        "rate": 3e6, "arrival": "Constant", "connections": 2, "warmup": "0s", "window": "60ms", "timeout": "200ms",
+        "rate": 1e8, "arrival": "Constant", "connections": 2, "warmup": "0s", "window": "20ms", "timeout": "200ms",
     });
     fast["constraints"] = json!([]);
     let taken = one_trial(fast, |_| Behaviour::Good(Duration::ZERO));
@@ -237,7 +238,7 @@ fn experiment_finds_the_fastest_and_replays_the_same() {
     let delay = record.texts(found.candidate)["delay"].clone();
     assert!(delay != "60" && found.gain.unwrap().low > 1.0, "{found:?}");
     assert_eq!((end.stop, record.trials.len()), (Stop::Trials, 5 + end.confirmed));
-    assert!((1..=2).contains(&end.confirmed), "{end:?}");
+    assert!((1..=3).contains(&end.confirmed), "{end:?}");
     let apply = record.apply.as_ref().unwrap();
     assert!(apply.change.starts_with(&format!("fake {delay} ")) && apply.change.ends_with(" $PORT"), "{apply:?}");
     assert_eq!(apply.undo, ["fake 60 a $PORT"]);

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use kube::api::{Api, DeleteParams};
-use modelway_api::{Inference, ModelVersion, names};
+use modelway_api::{ModelVersion, names};
 use modelway_tests::flows::{Flow, Load, Report};
 
 use super::installed::{Installed, RELEASE};
@@ -54,10 +54,9 @@ pub fn inference(predictors: &[&str]) -> String {
     )
 }
 
-/// The URL of the Inference, once it is ready for its newest spec.
+/// The URL of the Inference, once it is ready for its newest spec and can be reached.
 pub async fn endpoint(flow: &Flow) -> anyhow::Result<String> {
-    let inference: Inference = flow.ready("digits").await?;
-    inference.status.and_then(|status| status.inference_endpoint).context("no endpoint")
+    flow.endpoint("digits").await
 }
 
 /// The version that a job made, once it has an image.
@@ -104,7 +103,7 @@ pub async fn play<F: AsyncFnOnce(&Installed, &Flow) -> anyhow::Result<()>>(
         let pods = cluster.kubectl_ok(&["get", "pods,leases", "-n", RELEASE]).await.unwrap_or_default();
         let selector = "app.kubernetes.io/component=controller";
         let log = cluster.kubectl_ok(&["logs", "-n", RELEASE, "-l", selector, "--tail=60"]).await.unwrap_or_default();
-        panic!("{error:?}\n{objects}\n{pods}\ncontroller:\n{log}");
+        panic!("{error:#}\n{objects}\n{pods}\ncontroller:\n{log}");
     }
     // Frees the volumes and the memory.
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(installed.client().await);
