@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[x_kube(
     validation = Rule::new("!has(self.rateSearch) || !self.rateSearch || (!has(self.rate) && !has(self.users))").message("rateSearch finds the rate: leave out rate and users"),
     validation = Rule::new("!has(self.users) || !has(self.arrival) || self.arrival == 'Closed'").message("users go with arrival: Closed"),
-    validation = Rule::new("!has(self.arrival) || self.arrival != 'Closed' || has(self.users)").message("arrival: Closed needs users")
+    validation = Rule::new("!has(self.arrival) || self.arrival != 'Closed' || has(self.users)").message("arrival: Closed needs users"),
+    validation = Rule::new("!has(self.think) || has(self.users)").message("think is what users do: give users, too")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Load {
@@ -33,6 +34,11 @@ pub struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100_000))]
     pub users: Option<u32>,
+    /// How long a user thinks between an answer and its next request, on average: the times are exponential. None when
+    /// absent; users that never think keep step with a server's batches, and its speed then hangs on how they fell into it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub think: Option<String>,
     /// Finds the highest rate at which the constraints on times hold; needs one. What is asked for when neither `rate`
     /// nor `users` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -52,7 +52,7 @@ pub struct ArrivalArguments {
     /// How requests of --rate are spread.
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Spread,
-    /// How long a user thinks before its next request.
+    /// How long a user thinks before its next request, on average; the times are exponential, like those of people.
     #[arg(long, value_parser = duration, default_value = "0")]
     pub think: Duration,
     /// How long to measure. [default: 10s, without --requests and --trace]

@@ -57,15 +57,20 @@ impl Iterator for Arrivals {
         self.next += 1;
         match &self.pattern {
             Pattern::Poisson { rate } => {
-                // 1 - u is in (0, 1], so that the logarithm is finite. libm: the same digits everywhere.
-                let uniform: f64 = self.random.random();
-                self.elapsed -= libm::log(1.0 - uniform) / rate;
+                self.elapsed += exponential(&mut self.random) / rate;
                 Some(offset(self.elapsed))
             }
             Pattern::Constant { rate } => Some(offset(number as f64 / rate)),
             Pattern::Trace { offsets } => offsets.get(index(number)).copied(),
         }
     }
+}
+
+/// An exponential variate of mean 1.
+pub fn exponential(random: &mut ChaCha8Rng) -> f64 {
+    // 1 - u is in (0, 1], so that the logarithm is finite. libm: the same digits everywhere.
+    let uniform: f64 = random.random();
+    -libm::log(1.0 - uniform)
 }
 
 fn offset(seconds: f64) -> Duration {

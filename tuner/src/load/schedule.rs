@@ -5,8 +5,11 @@ use std::collections::BinaryHeap;
 use std::iter::Peekable;
 use std::num::NonZeroU64;
 
-use super::arrivals::{Arrivals, Pattern};
-use super::units::nanos;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::arrivals::{Arrivals, Pattern, exponential};
+use super::units::{nanos, whole};
 
 /// How long a user waits after the server took no connection: a dead server is not asked in a busy loop.
 const BACK_OFF: u64 = 50_000_000;
@@ -16,7 +19,9 @@ const BACK_OFF: u64 = 50_000_000;
 pub enum Source {
     /// They come whatever the server does.
     Open(Pattern),
-    /// So many users; each sends its next request when the answer to its last is here, and it has thought.
+    /// So many users; each sends its next request when the answer to its last is here, and it has thought. They think
+    /// for exponential times of this mean: users that take equally long fall into step with the batches of a server,
+    /// in one of several ways, and the same server then has several speeds.
     Closed { users: NonZeroU64, think: std::time::Duration },
 }
 
@@ -49,7 +54,21 @@ pub struct Schedule {
 #[derive(Debug)]
 enum Kind {
     Open { arrivals: Box<Peekable<std::iter::Enumerate<Arrivals>>> },
-    Closed { ready: BinaryHeap<Reverse<u64>>, think: u64, taken: u64 },
+    Closed { ready: BinaryHeap<Reverse<u64>>, think: Box<Think>, taken: u64 },
+}
+
+/// Times between an answer and the same user's next request.
+#[derive(Debug)]
+struct Think {
+    mean: f64,
+    random: ChaCha8Rng,
+}
+
+impl Think {
+    /// In nanoseconds.
+    fn next(&mut self) -> u64 {
+        if self.mean > 0.0 { whole(exponential(&mut self.random) * self.mean * 1e9) } else { 0 }
+    }
 }
 
 impl Schedule {
@@ -61,7 +80,10 @@ impl Schedule {
             }
             Source::Closed { users, think } => {
                 let mine = (0..users.get()).filter(|user| user % threads == thread);
-                Kind::Closed { ready: mine.map(|_| Reverse(0)).collect(), think: nanos(*think), taken: 0 }
+                // Threads that share a seed would think in step.
+                let random = ChaCha8Rng::seed_from_u64(seed.wrapping_add(thread));
+                let mut think = Box::new(Think { mean: think.as_secs_f64(), random });
+                Kind::Closed { ready: mine.map(|_| Reverse(think.next())).collect(), think, taken: 0 }
             }
         };
         Self { kind, end, thread, threads }
@@ -90,7 +112,7 @@ impl Schedule {
     /// The request that a user sent has its answer, or failed before it was sent.
     pub fn settled(&mut self, now: u64, unreachable: bool) {
         if let Kind::Closed { ready, think, .. } = &mut self.kind {
-            let pause = if unreachable { (*think).max(BACK_OFF) } else { *think };
+            let pause = if unreachable { think.next().max(BACK_OFF) } else { think.next() };
             ready.push(Reverse(now.saturating_add(pause)));
         }
     }
@@ -160,19 +182,41 @@ mod tests {
         assert_eq!((schedule.give_up(), schedule.next_at()), (1, None));
     }
 
+    fn users(think: Duration, end: End, thread: u64, threads: u64) -> Schedule {
+        let source = Source::Closed { users: NonZeroU64::new(2).unwrap(), think };
+        Schedule::new(&source, 1, end, thread, threads)
+    }
+
     #[test]
-    fn a_user_waits_for_its_answer_and_thinks() {
-        let source = Source::Closed { users: NonZeroU64::new(2).unwrap(), think: Duration::from_millis(5) };
-        let mut schedule = Schedule::new(&source, 1, End { horizon: Some(100 * MS), requests: None }, 0, 1);
+    fn a_user_waits_for_its_answer() {
+        let mut schedule = users(Duration::ZERO, End { horizon: Some(100 * MS), requests: None }, 0, 1);
         assert!(schedule.take(0).is_some() && schedule.take(0).is_some());
         assert_eq!(schedule.take(50 * MS), None);
-        schedule.settled(10 * MS, false);
+        schedule.settled(15 * MS, false);
         assert_eq!(schedule.next_at(), Some(15 * MS));
         schedule.settled(12 * MS, true);
         assert_eq!(schedule.take(15 * MS).map(|due| due.sequence), Some(2));
-        assert_eq!(schedule.next_at(), Some(62 * MS));
-        schedule.settled(99 * MS, false);
+        assert_eq!(schedule.next_at(), Some(62 * MS), "a server that takes no connection is left alone for a while");
+        schedule.settled(100 * MS, false);
         assert!(schedule.take(62 * MS).is_some());
         assert_eq!(schedule.next_at(), None, "past the horizon");
+    }
+
+    #[test]
+    fn users_think_for_times_of_the_mean_and_never_in_step() {
+        let begun = |thread, threads| {
+            let mut schedule = users(Duration::from_millis(5), End { horizon: None, requests: None }, thread, threads);
+            let times = std::iter::from_fn(move || {
+                let due = schedule.take(u64::MAX)?;
+                schedule.settled(due.at, false);
+                Some(due.at)
+            });
+            times.take(20_000).collect::<Vec<u64>>()
+        };
+        let alone = begun(0, 1);
+        let mean = *alone.last().unwrap() as f64 / (alone.len() as f64 / 2.0);
+        assert!((mean / 5e6 - 1.0).abs() < 0.05, "{mean} ns between the requests of one user");
+        assert_eq!(begun(0, 2), begun(0, 2), "a function of the seed");
+        assert_ne!(begun(0, 2), begun(1, 2));
     }
 }
