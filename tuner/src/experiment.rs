@@ -3,22 +3,15 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use modelway_tune::belief::Problem;
-use modelway_tune::experiment::{Attempt, Next, Purpose, Verdict, Why, next, verdict};
-use modelway_tune::history::Trial;
+use modelway_tune::experiment::{Attempt, Next, Purpose, Verdict, Why, expected, next, verdict};
 use modelway_tune::space::Candidate;
-use modelway_tune::spec::{Goal, Objective, Transform};
+use modelway_tune::spec::Objective;
 
 use crate::file::{Plan, template};
 use crate::journal::{Journal, JournalError};
 use crate::local::cores::Cores;
 use crate::local::{Given, Launcher, Taken, Watch, machine, trial};
 use crate::record::{Apply, Entry, Record, Service, VERSION, finite};
-
-/// Fewer measurements predict nothing that a search could begin with.
-const LEAST_MEASURED: usize = 3;
-/// A prediction as a deviation of `ln` of the rate: a wider one saves no probe, a narrower one is too sure of itself.
-const WIDEST: f64 = 0.7;
-const NARROWEST: f64 = 0.05;
 
 /// Who is told how it goes.
 pub trait Audience: Watch {
@@ -124,21 +117,11 @@ fn ended(entry: Entry, taken: Taken, seconds: f64) -> Entry {
     }
 }
 
-/// Where the models expect the highest rate of a candidate, when that is what the search is for.
+/// Where the models expect the highest rate of a candidate, when that is what the search is for: `ln` and its deviation.
 fn prediction(plan: &Plan, problem: &Problem, attempts: &[Attempt], candidate: Candidate) -> Option<(f64, f64)> {
-    let Objective::Metric { metric, goal: Goal::Maximize, transform: Transform::Log { .. }, per_cost } =
-        &plan.question.spec.objective
-    else {
-        return None;
-    };
-    let trials: Vec<Trial> = attempts.iter().map(Attempt::trial).collect();
-    let measured = trials.iter().filter(|trial| trial.works() == Some(true)).count();
-    if metric != "rate" || !plan.load.is_search() || measured < LEAST_MEASURED {
-        return None;
-    }
-    let score = problem.believe(&trials).score[candidate];
-    let cost = if *per_cost { libm::log(plan.question.spec.cost_of(candidate)) } else { 0.0 };
-    (score.sd <= WIDEST).then(|| (score.mean + cost, score.sd.max(NARROWEST)))
+    let is_rate = matches!(&problem.spec.objective, Objective::Metric { metric, .. } if metric == "rate");
+    let expected = (is_rate && plan.load.is_search()).then(|| expected(problem, attempts, candidate)).flatten();
+    expected.map(|expected| (expected.mean, expected.sd))
 }
 
 /// Whether a trial is one of the search.

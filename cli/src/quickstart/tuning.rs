@@ -23,12 +23,36 @@ use crate::progress::Step;
 /// The experiment.
 pub const EXPERIMENT: &str = "digits-quickstart";
 const MANIFEST: &str = include_str!("../../../examples/digits/tune.yaml");
+/// One more knob.
+const CPU: &str = "    - category: resource
+      parameters:
+        - name: cpu
+          parameterType: discrete
+          feasibleSpace: {list: [SIZES]}
+";
 /// Page of the report, in its `ConfigMap`.
 const PAGE: &str = "report.html";
 /// The same in the data folder.
 pub const REPORT_FILE: &str = "tuning-report.html";
+/// Powers of two, up to 512 cores.
+const MOST_SIZES: u32 = 10;
+/// With fewer there is nothing to choose.
+const LEAST_CORES: usize = 3;
 /// Time between two looks at what is on its way out.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// The experiment; where there are cores to choose from, how many of them is tuned as well. One core is the load
+/// generator's own.
+fn manifest(cores: usize) -> String {
+    if cores < LEAST_CORES {
+        return MANIFEST.to_owned();
+    }
+    let most = cores - 1;
+    let mut sizes: Vec<usize> = (0..MOST_SIZES).map(|power| 1 << power).take_while(|size| *size < most).collect();
+    sizes.push(most);
+    let list: Vec<String> = sizes.iter().map(|size| format!("\"{size}\"")).collect();
+    MANIFEST.replacen("  objective:\n", &format!("{}  objective:\n", CPU.replace("SIZES", &list.join(", "))), 1)
+}
 
 impl Story {
     /// Whether an experiment of an earlier run goes on.
@@ -49,7 +73,9 @@ impl Story {
                     step.message("an earlier experiment failed, and is made again");
                     self.forget(&failed).await?;
                 }
-                self.apply(MANIFEST, "tune.yaml").await?;
+                // Nodes of a cluster are of sizes that nobody knows here.
+                let cores = self.data_dir.as_ref().and_then(|_| std::thread::available_parallelism().ok());
+                self.apply(&manifest(cores.map_or(1, usize::from)), "tune.yaml").await?;
                 self.follow(step).await?
             }
         };
@@ -165,5 +191,31 @@ fn judge(experiment: &ProfilingExperiment) -> Verdict {
             last.reason, last.message
         )),
         _ => Verdict::Wait(tuned::waiting(&status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modelway_api::trial::Category;
+
+    use super::*;
+
+    fn sizes(cores: usize) -> Option<Vec<String>> {
+        let experiment: ProfilingExperiment = serde_saphyr::from_str(&manifest(cores)).unwrap();
+        let mut groups = experiment.spec.tunable_parameters.into_iter();
+        assert_eq!(groups.next().map(|group| group.parameters.len()), Some(3));
+        groups.next().map(|mut group| {
+            assert!(group.category == Category::Resource && group.parameters.len() == 1);
+            group.parameters.remove(0).feasible_space.list
+        })
+    }
+
+    #[test]
+    fn cores_are_a_knob_where_there_are_some_to_choose_from() {
+        assert_eq!((sizes(1), sizes(2)), (None, None));
+        assert_eq!(sizes(3).unwrap(), ["1", "2"]);
+        assert_eq!(sizes(4).unwrap(), ["1", "2", "3"]);
+        assert_eq!(sizes(16).unwrap(), ["1", "2", "4", "8", "15"]);
+        assert_eq!(sizes(17).unwrap(), ["1", "2", "4", "8", "16"]);
     }
 }

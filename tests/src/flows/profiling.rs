@@ -41,7 +41,8 @@ pub async fn a_live_predictor_gets_a_better_spec(flow: &Flow) -> anyhow::Result<
     let status = experiment.status.context("no status")?;
     let types: Vec<&str> = status.conditions.iter().map(|condition| condition.type_.as_str()).collect();
     ensure!(types == ["Ready", "Created", "Running", "Succeeded"], "{:#?}", status.conditions);
-    ensure!(status.candidates == Some(12) && status.trials_succeeded == 6, "{status:#?}");
+    // The best two are measured again, what runs now, and whatever looks best after that.
+    ensure!(status.candidates == Some(12) && (5..=9).contains(&status.trials_succeeded), "{status:#?}");
     let found = status.recommendation.context("no recommendation")?;
     ensure!(found.parameters.len() == 3 && found.gain.is_some() && !found.baseline.is_empty(), "{found:#?}");
 
@@ -53,7 +54,8 @@ pub async fn a_live_predictor_gets_a_better_spec(flow: &Flow) -> anyhow::Result<
     let report: ConfigMap = flow.api::<ConfigMap>().get("digits-v2-report").await?;
     let data = report.data.unwrap_or_default();
     let record: Value = serde_json::from_str(data.get("record.json").context("no record in the report")?)?;
-    ensure!(record["trials"].as_array().is_some_and(|trials| trials.len() == 6), "{record:#}");
+    let recorded = record["trials"].as_array().map_or(0, Vec::len);
+    ensure!(i32::try_from(recorded)? == status.trials_total, "{recorded} trials: {record:#}");
     nothing_is_left(flow).await
 }
 

@@ -1,7 +1,7 @@
 //! What is believed about every candidate, given the trials so far.
 
 use crate::feasibility::{Classifier, records};
-use crate::gp::{Data, GaussianProcess, Prediction, Priors, fit};
+use crate::gp::{Data, GaussianProcess, Prediction, Priors, fit, fit_noises};
 use crate::history::{Outcome, Trial, ordered};
 use crate::math::normal;
 use crate::space::{Candidate, Encoding};
@@ -84,6 +84,21 @@ impl<'a> Problem<'a> {
             })
             .collect();
         Belief { score, constraints, ln_works, ln_feasible }
+    }
+
+    /// Scores of all candidates for each of several levels of noise, with weights that sum to one: how wide an interval is
+    /// hangs on the noise, of which few trials say little. Empty before anything is measured, or when costs are the score.
+    pub fn scores_by_noise(&self, trials: &[Trial]) -> Vec<(f64, Vec<Prediction>)> {
+        let Objective::Metric { metric, transform, .. } = &self.spec.objective else { return Vec::new() };
+        let trials = ordered(trials);
+        let Some(model) = self.model(0, &trials, metric, *transform) else { return Vec::new() };
+        let measured = warm::measured(trials.iter().copied(), metric, *transform);
+        let (data, priors, centre) = data_of(&self.encoding, &measured, &model.prior_mean, *transform);
+        let with_noise = |(weight, process): (f64, GaussianProcess)| {
+            let model = MetricModel { process: process.with_centre(centre), prior_mean: model.prior_mean.clone() };
+            (weight, self.score(Some(model.predict_all(&self.encoding))))
+        };
+        fit_noises(&data, &priors).into_iter().map(with_noise).collect()
     }
 
     /// The model of one metric; `None` before it is measured.
@@ -209,21 +224,7 @@ impl MetricModel {
         prior_mean: Vec<f64>,
         transform: Transform,
     ) -> Option<Self> {
-        let candidates: Vec<usize> = measured.iter().map(|(candidate, ..)| *candidate).collect();
-        let mut values: Vec<f64> =
-            measured.iter().map(|(candidate, value, _)| value - prior_mean[*candidate]).collect();
-        let centre = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        for value in &mut values {
-            *value -= centre;
-        }
-        let dimensions = encoding.groups().iter().max().map_or(0, |last| last + 1);
-        let priors = Priors::new(dimensions, scale(transform, &values, centre));
-        let data = Data {
-            points: encoding.rows(&candidates),
-            groups: encoding.groups().to_vec(),
-            values,
-            variances: measured.iter().map(|(.., variance)| *variance).collect(),
-        };
+        let (data, priors, centre) = data_of(encoding, measured, &prior_mean, transform);
         let process = fit(data, &priors)?.with_centre(centre);
         Some(Self { process, prior_mean })
     }
@@ -240,6 +241,30 @@ impl MetricModel {
         let add = |(belief, prior): (Prediction, &f64)| Prediction { mean: belief.mean + prior, sd: belief.sd };
         beliefs.into_iter().zip(&self.prior_mean).map(add).collect()
     }
+}
+
+/// What a process is fitted to, around the mean that is taken off.
+fn data_of(
+    encoding: &Encoding,
+    measured: &[(usize, f64, f64)],
+    prior_mean: &[f64],
+    transform: Transform,
+) -> (Data, Priors, f64) {
+    let candidates: Vec<usize> = measured.iter().map(|(candidate, ..)| *candidate).collect();
+    let mut values: Vec<f64> = measured.iter().map(|(candidate, value, _)| value - prior_mean[*candidate]).collect();
+    let centre = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    for value in &mut values {
+        *value -= centre;
+    }
+    let dimensions = encoding.groups().iter().max().map_or(0, |last| last + 1);
+    let priors = Priors::new(dimensions, scale(transform, &values, centre));
+    let data = Data {
+        points: encoding.rows(&candidates),
+        groups: encoding.groups().to_vec(),
+        values,
+        variances: measured.iter().map(|(.., variance)| *variance).collect(),
+    };
+    (data, priors, centre)
 }
 
 /// By how much a metric typically changes: a factor of e for logarithms, else what was seen.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::belief::{Belief, Problem};
-use crate::recommend::{Interval, value};
+use crate::recommend::{Interval, believed};
 use crate::space::Candidate;
 
 /// How much one parameter explains of how the score varies over all candidates.
@@ -80,7 +80,7 @@ pub fn sensitivity(problem: &Problem, belief: &Belief, candidate: Candidate) -> 
             parameter: parameter.name.clone(),
             level: parameter.levels[levels[index]].text.clone(),
             candidate: other,
-            value: value(problem, other, belief.score[other]),
+            value: believed(problem, other, belief.score[other]),
             probability: libm::exp(belief.ln_feasible[other]),
         })
     };

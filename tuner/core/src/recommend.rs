@@ -6,6 +6,7 @@ use crate::belief::{Belief, Problem, ln_holds};
 use crate::gp::Prediction;
 use crate::history::Trial;
 use crate::incumbent::{good, incumbent};
+use crate::math::normal::mixture_quantile;
 use crate::space::Candidate;
 use crate::spec::{Goal, Objective, Transform};
 
@@ -14,6 +15,9 @@ const CONFIDENCE: f64 = 0.95;
 
 /// Half the width of a 95 % interval, in standard deviations.
 const Z_95: f64 = 1.959_963_984_540_054;
+
+/// Ends of a 95 % interval, as shares of what is below.
+const ENDS: [f64; 2] = [0.025, 0.975];
 
 /// What to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,17 +73,18 @@ pub fn recommend(problem: &Problem, belief: &Belief, trials: &[Trial]) -> Option
     };
     let confident = good(problem, belief, trials).into_iter().filter(sure).reduce(better);
     let candidate = confident.or_else(|| incumbent(problem, belief, trials))?;
+    let by_noise = problem.scores_by_noise(trials);
     let each = problem.spec.constraints.iter().zip(&belief.constraints);
     let constraints: Vec<f64> = each
         .map(|(constraint, beliefs)| libm::exp(ln_holds(constraint.bound, constraint.transform, beliefs[candidate])))
         .collect();
     Some(Recommendation {
         candidate,
-        value: value(problem, candidate, belief.score[candidate]),
+        value: value(problem, belief, &by_noise, candidate),
         probability: libm::exp(belief.ln_feasible[candidate]),
         constraints,
         confident: confident.is_some(),
-        gain: gain(problem, belief, trials, candidate),
+        gain: gain(problem, belief, &by_noise, trials, candidate),
     })
 }
 
@@ -97,8 +102,33 @@ pub fn shortfalls(problem: &Problem, trials: &[Trial]) -> Vec<Shortfall> {
     problem.spec.constraints.iter().filter_map(nearest).collect()
 }
 
-/// A score's belief in the objective's own unit.
-pub fn value(problem: &Problem, candidate: Candidate, score: Prediction) -> Interval {
+/// Scores at several levels of noise, with their weights.
+pub type ByNoise = [(f64, Vec<Prediction>)];
+
+/// Ends of the 95 % interval of what `of` makes of the scores; the estimate is always within.
+fn ends(by_noise: &ByNoise, estimate: f64, of: impl Fn(&[Prediction]) -> Prediction) -> [f64; 2] {
+    let parts: Vec<(f64, Prediction)> = by_noise.iter().map(|(weight, scores)| (*weight, of(scores))).collect();
+    let parts: Vec<(f64, f64, f64)> = parts.iter().map(|(weight, one)| (*weight, one.mean, one.sd)).collect();
+    if parts.is_empty() {
+        return [estimate; 2];
+    }
+    let [low, high] = ENDS.map(|share| mixture_quantile(&parts, share));
+    [low.min(estimate), high.max(estimate)]
+}
+
+/// A candidate's objective in its own unit; the interval is over what the noise may be (`Problem::scores_by_noise`).
+pub fn value(problem: &Problem, belief: &Belief, by_noise: &ByNoise, candidate: Candidate) -> Interval {
+    let estimate = belief.score[candidate].mean;
+    in_unit(problem, candidate, estimate, ends(by_noise, estimate, |scores| scores[candidate]))
+}
+
+/// A score's belief in the objective's own unit, with the fitted noise taken for certain.
+pub fn believed(problem: &Problem, candidate: Candidate, score: Prediction) -> Interval {
+    in_unit(problem, candidate, score.mean, [-Z_95, Z_95].map(|z| score.mean + z * score.sd))
+}
+
+/// A score with the ends of its interval in the objective's own unit.
+fn in_unit(problem: &Problem, candidate: Candidate, estimate: f64, ends: [f64; 2]) -> Interval {
     let back = |score: f64| match &problem.spec.objective {
         Objective::Cost => problem.spec.cost_of(candidate),
         Objective::Metric { goal, transform, .. } => match (goal, transform) {
@@ -108,28 +138,37 @@ pub fn value(problem: &Problem, candidate: Candidate, score: Prediction) -> Inte
             (Goal::Minimize, transform) => transform.back(-score),
         },
     };
-    let (one, other) = (back(score.mean - Z_95 * score.sd), back(score.mean + Z_95 * score.sd));
-    Interval { estimate: back(score.mean), low: one.min(other), high: one.max(other) }
+    let [one, other] = ends.map(back);
+    Interval { estimate: back(estimate), low: one.min(other), high: one.max(other) }
 }
 
 /// Ratio of two candidates; both are taken as independent, which widens the interval.
-fn gain(problem: &Problem, belief: &Belief, trials: &[Trial], candidate: Candidate) -> Option<Interval> {
+fn gain(
+    problem: &Problem,
+    belief: &Belief,
+    by_noise: &ByNoise,
+    trials: &[Trial],
+    candidate: Candidate,
+) -> Option<Interval> {
     let baseline = problem.spec.baseline?;
     trials.iter().find(|trial| trial.candidate == baseline && trial.value(problem.spec).is_some())?;
-    let (ours, theirs) = (belief.score[candidate], belief.score[baseline]);
     if candidate == baseline {
         return Some(Interval { estimate: 1.0, low: 1.0, high: 1.0 });
     }
+    let difference = |scores: &[Prediction]| {
+        let (ours, theirs) = (scores[candidate], scores[baseline]);
+        Prediction { mean: ours.mean - theirs.mean, sd: (ours.sd * ours.sd + theirs.sd * theirs.sd).sqrt() }
+    };
+    let estimate = difference(&belief.score).mean;
+    let [low, high] = ends(by_noise, estimate, difference);
     let logarithmic = match &problem.spec.objective {
         Objective::Cost => true,
         Objective::Metric { transform, .. } => matches!(transform, Transform::Log { .. }),
     };
-    let sd = (ours.sd * ours.sd + theirs.sd * theirs.sd).sqrt();
     if logarithmic {
-        let at = |z: f64| libm::exp(ours.mean - theirs.mean + z * sd);
-        return Some(Interval { estimate: at(0.0), low: at(-Z_95), high: at(Z_95) });
+        return Some(Interval { estimate: libm::exp(estimate), low: libm::exp(low), high: libm::exp(high) });
     }
-    let base = theirs.mean.abs();
-    let at = |z: f64| 1.0 + (ours.mean - theirs.mean + z * sd) / base;
-    (base > 0.0).then(|| Interval { estimate: at(0.0), low: at(-Z_95), high: at(Z_95) })
+    let base = belief.score[baseline].mean.abs();
+    let factor = |difference: f64| 1.0 + difference / base;
+    (base > 0.0).then(|| Interval { estimate: factor(estimate), low: factor(low), high: factor(high) })
 }

@@ -50,7 +50,7 @@ fn conversation_ends_with_a_recommendation() {
     let (sequence, end) = converse(&mut session, 20);
     let end = end.unwrap();
     assert_eq!(sequence[0], json!({"batch": "1", "threads": "1"}), "what runs now is first");
-    assert_eq!((sequence.len(), &end["end"]["stop"]), (6, &json!("Trials")));
+    assert_eq!((sequence.len(), &end["end"]["stop"]), (7, &json!("Trials")));
     assert!(end["recommended"]["threads"].is_string(), "{end}");
     let best = say(&mut session, &json!({"best": {}}));
     assert_eq!(best["best"]["recommended"], end["recommended"]);

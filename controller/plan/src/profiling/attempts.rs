@@ -34,6 +34,9 @@ pub struct Choice {
     /// Seconds of the experiment.
     pub at: f64,
     pub why: Why,
+    /// Requests per second at which a search for the highest rate begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_rate: Option<f64>,
     /// Others that were running then.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<usize>,
@@ -96,10 +99,15 @@ fn index(experiment: &Value, trial: &Value) -> Option<usize> {
 fn tested(live: &Value, index: usize, spec: &ProfilingExperimentSpec, space: &Space) -> Option<Tested> {
     let trial: Trial = serde_json::from_value(live.clone()).ok()?;
     let candidate = space::candidate(spec, space, &trial.spec.sampling_result)?;
-    let choice: Choice = serde_json::from_str(read::annotation(live, labels::tuning::CHOICE)?).ok()?;
+    let choice = choice(live)?;
     let status = trial.status.unwrap_or_default();
     let attempt = attempt(index, candidate, &choice, spec, &status);
     Some(Tested { attempt, choice, name: read::name(live).to_owned(), status })
+}
+
+/// The choice that made a Trial; none for one that a user made.
+pub fn choice(trial: &Value) -> Option<Choice> {
+    serde_json::from_str(read::annotation(trial, labels::tuning::CHOICE)?).ok()
 }
 
 fn attempt(

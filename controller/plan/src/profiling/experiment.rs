@@ -10,15 +10,16 @@ use modelway_api::{
 };
 use modelway_tune::{
     belief::Problem,
-    experiment::{Attempt, End, Next, Purpose, Question, next},
+    experiment::{Attempt, End, Next, Purpose, Question, expected, next},
     space::Candidate,
+    spec::Objective,
 };
 use serde_json::{Value, json};
 
 use super::{
     attempts::{self, Choice, Tested, Trials},
     error::QuestionError,
-    experiment_status as status_of,
+    experiment_status as status_of, load, metrics,
     patch::{self, Change},
     question::{Asked, question},
     room, space, target,
@@ -171,7 +172,9 @@ impl Search<'_> {
                 Next::Finish(end) => return Some(*end),
                 Next::Start { index, candidate, purpose, why } => {
                     free = free.max(index);
-                    let choice = Choice { index: free, purpose, at: elapsed, why, beside: pending.clone() };
+                    let expected_rate = self.expected_rate(&problem, &attempts, candidate);
+                    let beside = pending.clone();
+                    let choice = Choice { index: free, purpose, at: elapsed, why, expected_rate, beside };
                     plan.push(Action::Create(self.trial(&choice, candidate)));
                     attempts.push(Attempt::pending(free, candidate, purpose, elapsed));
                     pending.push(free);
@@ -180,6 +183,17 @@ impl Search<'_> {
             }
         }
         None
+    }
+
+    /// Where the models expect the highest rate, when that is what a trial looks for.
+    fn expected_rate(&self, problem: &Problem, attempts: &[Attempt], candidate: Candidate) -> Option<f64> {
+        let spec = self.course.spec;
+        let searches = spec.client_template.is_none() && load::searches(&spec.load.clone().unwrap_or_default());
+        let Objective::Metric { metric, .. } = &self.question.spec.objective else { return None };
+        let is_rate = metrics::own_name(metric, None) == metrics::RATE;
+        let expected = (searches && is_rate).then(|| expected(problem, attempts, candidate)).flatten()?;
+        // Digits of the fourth place are noise.
+        Some(expected.mean.exp()).filter(|rate| rate.is_finite()).map(|rate| (rate * 1e3).round() / 1e3)
     }
 
     fn trial(&self, choice: &Choice, candidate: Candidate) -> Value {

@@ -27,6 +27,8 @@ const PROBES: u32 = 40;
 const CERTIFICATES: u32 = 8;
 /// For connecting, answers that are late, and pulling the image.
 const SLACK: Duration = Duration::from_mins(3);
+/// Highest rate that can be asked for, in requests per second.
+const RATE_MAX: f64 = 1e6;
 /// Every trial sends the same requests at the same moments.
 const SEED: &str = "1";
 /// Where bodies of a `ConfigMap` are.
@@ -79,6 +81,15 @@ pub fn plan(load: Option<&Load>, objective: Option<&Objective>, body: Option<&st
     Ok(LoadPlan { arguments, path, limit: limit + SLACK, payloads, searches })
 }
 
+impl LoadPlan {
+    /// A search begins where the rate is expected, and finds the limit with fewer probes.
+    pub fn expect(&mut self, rate: Option<f64>) {
+        if let Some(rate) = rate.filter(|rate| self.searches && *rate > 0.0 && *rate <= RATE_MAX) {
+            self.arguments.extend(["--expected-rate".to_owned(), rate.to_string()]);
+        }
+    }
+}
+
 /// Whether the load is as much as the service bears: where nobody says how much it is.
 pub fn searches(load: &Load) -> bool {
     load.rate_search.unwrap_or(load.rate.is_none() && load.users.is_none())
@@ -96,7 +107,12 @@ fn seconds(time: Duration) -> String {
 
 fn arrivals(load: &Load) -> Result<Vec<String>, QuestionError> {
     if let Some(users) = load.users {
-        return Ok(vec!["--users".to_owned(), users.to_string()]);
+        let mut arguments = vec!["--users".to_owned(), users.to_string()];
+        if let Some(think) = &load.think {
+            let think = time("load.think", Some(think), Duration::ZERO)?;
+            arguments.extend(["--think".to_owned(), format!("{}us", think.as_micros())]);
+        }
+        return Ok(arguments);
     }
     let Some(rate) = load.rate else {
         return Err(QuestionError::Missing {
@@ -104,7 +120,7 @@ fn arrivals(load: &Load) -> Result<Vec<String>, QuestionError> {
             wanted: "say how many requests a second, or rateSearch: true",
         });
     };
-    if !(rate > 0.0 && rate <= 1e6) {
+    if !(rate > 0.0 && rate <= RATE_MAX) {
         return Err(QuestionError::field("load.rate", &rate.to_string(), "use a number above 0, at most 1000000"));
     }
     let spread = match load.arrival.unwrap_or_default() {
@@ -224,6 +240,26 @@ mod tests {
     }
 
     #[test]
+    fn a_search_begins_where_the_rate_is_expected() {
+        let limit = json!({"constraints": [{"metric": "latency", "max": "50ms"}]});
+        let arguments = |load: Value, rate: Option<f64>| {
+            let mut plan = planned(load, limit.clone()).unwrap();
+            plan.expect(rate);
+            plan.arguments.join(" ")
+        };
+        assert!(arguments(json!({}), Some(1250.5)).ends_with(" --expected-rate 1250.5"));
+        for (load, rate) in [
+            (json!({}), None),
+            (json!({}), Some(-1.0)),
+            (json!({}), Some(1e30)),
+            (json!({"rate": 20.0}), Some(1250.5)),
+            (json!({"users": 2}), Some(1250.5)),
+        ] {
+            assert!(!arguments(load, rate).contains("--expected-rate"));
+        }
+    }
+
+    #[test]
     fn a_search_keeps_the_limits_on_times_and_errors() {
         let plan = planned(
             json!({"path": "/x", "window": "8s", "warmup": "1s", "percentile": "p99"}),
@@ -248,6 +284,9 @@ mod tests {
         let plan =
             planned(json!({"users": 4, "arrival": "Closed", "target": "openai", "model": "m"}), json!({})).unwrap();
         assert!(plan.arguments.join(" ").contains("--users 4 --protocol openai --model m --prompt="));
+        let thinking = planned(json!({"users": 4, "think": "1.5ms"}), json!({})).unwrap();
+        assert!(thinking.arguments.join(" ").contains("--users 4 --think 1500us"));
+        assert!(planned(json!({"users": 4, "think": "soon"}), json!({})).is_err());
         assert_eq!(plan.path, "/v1");
     }
 

@@ -1,14 +1,17 @@
 //! What an experiment asks, as the search understands it.
 
+use std::cmp::Ordering;
+
 use modelway_api::{
     duration,
     load::Load,
     objective::{Objective, ObjectiveType},
     profiling_experiment::{AlgorithmName, ProfilingExperimentSpec},
-    trial::ParameterAssignment,
+    trial::{Category, ParameterAssignment},
 };
 use modelway_tune::{
     experiment::{Algorithm, Confirm, Question},
+    space::Space,
     spec::{Bound, Constraint, Goal, Objective as Wanted, Spec},
     stop::Limits,
     warm::Source,
@@ -23,6 +26,8 @@ use super::{
     space, template, values,
 };
 
+/// Resources of which there is all that the node has, without a limit.
+const UNLIMITED: [&str; 2] = ["cpu", "memory"];
 /// Trials where nobody says how many.
 const MAX_TRIALS: usize = 20;
 /// Candidates measured again where nobody says how many, by Modelway's own load generator.
@@ -47,7 +52,7 @@ pub fn question(
     let all = whole.len();
     let asked = room::possible(spec, pods, whole, sizes)?;
     let left_out = all - asked.len();
-    let running = running(spec, pods);
+    let running = running(spec, pods, &asked);
     // A client of one's own, told to list candidates, lists those and no others.
     let joins = spec.client_template.is_none() || algorithm(spec) == Algorithm::Bayesian;
     let space =
@@ -182,13 +187,23 @@ fn constraints(
     Ok(constraints)
 }
 
-/// The values that run now, those that the template says.
-fn running(spec: &ProfilingExperimentSpec, pods: &Value) -> Vec<ParameterAssignment> {
+/// The values that run now: those that the template says, and the most of a resource that it does not limit.
+fn running(spec: &ProfilingExperimentSpec, pods: &Value, space: &Space) -> Vec<ParameterAssignment> {
     let values = space::parameters(spec).filter_map(|(category, parameter)| {
-        let value = template::current(pods, category, &parameter.name)?;
+        let said = template::current(pods, category, &parameter.name);
+        let value = said.or_else(|| unlimited(space, category, &parameter.name))?;
         Some(ParameterAssignment { name: parameter.name.clone(), value, category })
     });
     values.collect()
+}
+
+/// A process whose CPU or memory is not limited has what the node has: the largest candidate is nearest to that.
+fn unlimited(space: &Space, category: Category, name: &str) -> Option<String> {
+    let is_shared = category == Category::Resource && UNLIMITED.contains(&name);
+    let known = space.parameters().iter().find(|known| is_shared && known.name == name)?;
+    let sized = known.levels.iter().filter(|level| level.number.is_some());
+    let most = sized.max_by(|left, right| left.number.partial_cmp(&right.number).unwrap_or(Ordering::Equal));
+    most.map(|most| most.text.clone())
 }
 
 #[cfg(test)]
@@ -237,6 +252,18 @@ mod tests {
         let question = asked(spec).unwrap();
         assert_eq!(question.spec.space.len(), 7);
         assert_eq!(question.spec.space.settings(question.spec.baseline.unwrap()), [("cpu", "1"), ("memory", "1536Mi")]);
+    }
+
+    #[test]
+    fn what_is_not_limited_runs_with_the_most() {
+        let mut spec = base();
+        spec["servicePodTemplate"]["template"]["spec"]["containers"][0]["resources"] = json!({});
+        let question = asked(spec.clone()).unwrap();
+        assert_eq!(question.spec.space.settings(question.spec.baseline.unwrap()), [("cpu", "2"), ("memory", "2Gi")]);
+        // A device that is not asked for is not there.
+        spec["tunableParameters"][0]["parameters"][0]["name"] = "nvidia.com/gpu".into();
+        spec["objective"]["cost"]["perHour"] = json!({"nvidia.com/gpu": "2"});
+        assert_eq!(asked(spec).unwrap().spec.baseline, None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use modelway_api::{
 use serde_json::Value;
 
 use super::{
+    attempts,
     child::create_once,
     client::{self, Address},
     client_state::{self, Client},
@@ -197,8 +198,9 @@ impl Course<'_> {
             return Ok(client::own(self.cx, self.live, self.spec, client, address));
         }
         let (objective, body) = (self.spec.objective.as_ref(), self.spec.request_template.as_deref());
-        let load = load::plan(self.spec.load.as_ref(), objective, body)
+        let mut load = load::plan(self.spec.load.as_ref(), objective, body)
             .map_err(|error| Ended::new(TrialFailure::Infrastructure, Reason::InvalidSpec, error.to_string()))?;
+        load.expect(attempts::choice(self.live).and_then(|choice| choice.expected_rate));
         Ok(client::built_in(self.cx, self.live, self.spec, &load, address))
     }
 

@@ -90,7 +90,25 @@ fn the_running_spec_comes_first_and_the_best_are_measured_again() {
         .world
         .list(Kind::Trial, NAMESPACE)
         .filter(|trial| read::annotation(trial, "modelway.io/choice").unwrap().contains("\"confirm\""));
-    assert_eq!(confirmed.count(), 3);
+    assert_eq!(confirmed.count(), 4, "the best three, and what runs now");
+}
+
+#[test]
+fn a_search_for_the_highest_rate_begins_where_the_models_expect_it() {
+    let expected = |simulation: &Simulation, index: usize| {
+        let trial = simulation.get(Kind::Trial, &format!("tune-{index}")).unwrap();
+        let choice: Value = serde_json::from_str(read::annotation(trial, "modelway.io/choice").unwrap()).unwrap();
+        let Fate::Rate(rate) = rate(trial) else { panic!("{trial:#}") };
+        choice["expectedRate"].as_f64().map(|expected| expected / rate)
+    };
+    let simulation = ran(experiment("tune"), rate);
+    assert_eq!((0..3).map(|index| expected(&simulation, index)).collect::<Vec<_>>(), [None; 3], "nothing is known yet");
+    // Measured again: what it was before.
+    let again = expected(&simulation, 8).unwrap();
+    assert!((0.9..1.1).contains(&again), "{again} of what it bears");
+    let mut given = experiment("tune");
+    given["spec"]["load"] = json!({"rate": 10.0});
+    assert_eq!(expected(&ran(given, rate), 8), None, "nothing is looked for");
 }
 
 #[test]

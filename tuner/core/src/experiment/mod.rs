@@ -5,12 +5,14 @@
 
 mod attempt;
 mod end;
+mod expected;
 mod next;
 mod question;
 mod why;
 
 pub use attempt::{Attempt, Missed, Purpose};
 pub use end::{End, Verdict, verdict};
+pub use expected::expected;
 pub use next::{Next, next};
 pub use question::{Algorithm, Confirm, Question, QuestionError};
 pub use why::Why;

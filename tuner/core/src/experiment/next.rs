@@ -20,7 +20,7 @@ use crate::suggest::suggest;
 const RESERVE_SHARE: f64 = 0.5;
 
 /// Measuring again may show that another candidate is the best, which is then measured again, too: so many times as many as
-/// asked for at most.
+/// asked for at most, and once what runs now.
 const CONFIRM_FACTOR: usize = 2;
 
 /// What is to be done now.
@@ -133,7 +133,8 @@ impl View<'_> {
         let confirm = self.question.confirm;
         let measured: Vec<&Attempt> =
             self.searching().filter(|attempt| attempt.trial().works() == Some(true)).collect();
-        let count = confirm.top.min(measured.len()) as f64 * confirm.stretch;
+        let compared = usize::from(confirm.top > 0 && self.running_spec().is_some());
+        let count = (confirm.top + compared).min(measured.len()) as f64 * confirm.stretch;
         let mean = |sum: f64| if measured.is_empty() { 0.0 } else { sum / measured.len() as f64 };
         let seconds = mean(measured.iter().map(|attempt| attempt.seconds).sum());
         let money = mean(measured.iter().map(|attempt| cost(self.question, attempt)).sum());
@@ -153,8 +154,7 @@ impl View<'_> {
         let affordable = limits.seconds.is_none_or(|most| elapsed < most)
             && limits.money.is_none_or(|most| self.money(Purpose::Confirm) < most);
         let open = (affordable && reason != Stop::Machine).then(|| self.open_confirmation()).flatten();
-        if let Some((rank, candidate)) = open {
-            let why = Why::Confirm { rank };
+        if let Some((candidate, why)) = open {
             return Next::Start { index: self.index(), candidate, purpose: Purpose::Confirm, why };
         }
         if self.runs() {
@@ -167,22 +167,38 @@ impl View<'_> {
         self.attempts.iter().any(|attempt| attempt.is_pending())
     }
 
-    /// The best of the search that was not measured again yet; after these the recommended one, when it is another now.
-    fn open_confirmation(&self) -> Option<(usize, Candidate)> {
+    /// The best of the search that was not measured again yet; then what runs now, so that a gain is not between a number
+    /// of the start and one of the end; after these the recommended one, when it is another now.
+    fn open_confirmation(&self) -> Option<(Candidate, Why)> {
         let best = self.to_confirm();
-        let open = best.iter().copied().enumerate().find(|(_, candidate)| self.is_open(*candidate));
-        if open.is_some() || best.is_empty() || self.runs() {
+        let ranked = best.iter().enumerate().map(|(rank, candidate)| (*candidate, Why::Confirm { rank }));
+        let runs_now = self.running_spec().filter(|candidate| !best.contains(candidate) && !best.is_empty());
+        let planned: Vec<(Candidate, Why)> =
+            ranked.chain(runs_now.map(|candidate| (candidate, Why::Compare))).collect();
+        let open = planned.iter().copied().find(|(candidate, _)| self.is_open(*candidate));
+        if open.is_some() || planned.is_empty() || self.runs() {
             return open;
         }
         let confirmed: BTreeSet<Candidate> =
-            self.confirming().map(|attempt| attempt.candidate).chain(best.iter().copied()).collect();
-        if confirmed.len() >= best.len() * CONFIRM_FACTOR {
+            self.confirming().map(|attempt| attempt.candidate).chain(planned.iter().map(|one| one.0)).collect();
+        if confirmed.len() >= best.len() * CONFIRM_FACTOR + planned.len().saturating_sub(best.len()) {
             return None;
         }
         match verdict(self.question, self.problem, self.attempts) {
-            Verdict::Recommended(found) if self.is_open(found.candidate) => Some((confirmed.len(), found.candidate)),
+            Verdict::Recommended(found) if self.is_open(found.candidate) => {
+                Some((found.candidate, Why::Confirm { rank: confirmed.len() }))
+            }
             _ => None,
         }
+    }
+
+    /// What runs now, where the search measured it.
+    fn running_spec(&self) -> Option<Candidate> {
+        let spec = &self.question.spec;
+        let measured = |candidate: &Candidate| {
+            self.trials().iter().any(|trial| trial.candidate == *candidate && trial.value(spec).is_some())
+        };
+        spec.baseline.filter(measured)
     }
 
     fn confirming(&self) -> impl Iterator<Item = &Attempt> {

@@ -22,6 +22,8 @@ pub enum Why {
     Listed,
     /// Measured again, as the best but so many.
     Confirm { rank: usize },
+    /// Measured again, because the gain is over this.
+    Compare,
 }
 
 impl From<Reason> for Why {
@@ -50,6 +52,7 @@ impl std::fmt::Display for Why {
             Self::Listed => write!(formatter, "next in order"),
             Self::Confirm { rank: 0 } => write!(formatter, "again, for longer: it looks best"),
             Self::Confirm { .. } => write!(formatter, "again, for longer: it may be the best"),
+            Self::Compare => write!(formatter, "again, for longer: it is what the gain is over"),
         }
     }
 }

@@ -10,7 +10,7 @@ mod posterior;
 mod prior;
 
 pub use covariance::{Covariance, Pairs};
-pub use fit::fit;
+pub use fit::{fit, fit_noises};
 pub use likelihood::{Data, likelihood, matrix};
 pub use nearness::Nearness;
 pub use posterior::{GaussianProcess, Prediction};

@@ -31,6 +31,25 @@ pub fn ln_cdf(z: f64) -> f64 {
     }
 }
 
+/// Below which number this share (between 0 and 1) of a mixture of normal distributions lies: `(weight, mean, standard
+/// deviation)` each, with weights that sum to one.
+pub fn mixture_quantile(parts: &[(f64, f64, f64)], share: f64) -> f64 {
+    let below = |at: f64| -> f64 {
+        parts.iter().map(|(weight, mean, sd)| weight * cdf((at - mean) / sd.max(f64::MIN_POSITIVE))).sum()
+    };
+    let mut low = parts.iter().map(|(_, mean, sd)| mean - 40.0 * sd).fold(f64::INFINITY, f64::min);
+    let mut high = parts.iter().map(|(_, mean, sd)| mean + 40.0 * sd).fold(f64::NEG_INFINITY, f64::max);
+    for _ in 0..100 {
+        let middle = low + 0.5 * (high - low);
+        if below(middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    high
+}
+
 /// The inverse Mills ratio `pdf(z) / cdf(z)`.
 pub fn hazard(z: f64) -> f64 {
     libm::exp(ln_pdf(z) - ln_cdf(z))
@@ -67,6 +86,15 @@ mod tests {
 
     fn close(found: f64, expected: f64) {
         assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{found} is not {expected}");
+    }
+
+    #[test]
+    fn quantile_of_a_mixture_is_where_its_parts_say() {
+        close(mixture_quantile(&[(1.0, 3.0, 2.0)], 0.975), 3.0 + 2.0 * 1.959_963_984_540_054);
+        close(mixture_quantile(&[(0.5, -1.0, 1.0), (0.5, 1.0, 1.0)], 0.5), 0.0);
+        // Far apart, a quarter of all is half of the first; a number that is certain is all its own quantiles.
+        close(mixture_quantile(&[(0.5, 0.0, 1.0), (0.5, 1e6, 1.0)], 0.25), 0.0);
+        close(mixture_quantile(&[(0.3, 7.0, 0.0), (0.7, 7.0, 0.0)], 0.025), 7.0);
     }
 
     /// `python -c "from scipy.stats import norm; print([norm.logcdf(z) for z in (-40,-10,-5,-1,0,2,8)])"`

@@ -66,9 +66,10 @@ fn experiment_searches_then_measures_the_best_again() {
     let (attempts, reasons, end) = carry_out(&question(), serve);
     let again = attempts.iter().position(|attempt| attempt.purpose == Purpose::Confirm).unwrap();
     assert!(attempts[again..].iter().all(|attempt| attempt.purpose == Purpose::Confirm));
-    assert_eq!((attempts.len() - again, end.confirmed, end.trials), (3, 3, again));
+    assert_eq!((attempts.len() - again, end.confirmed, end.trials), (4, 4, again));
     assert_eq!((reasons[0], attempts[0].candidate), (Why::Baseline, 0));
     assert!(matches!(reasons[again], Why::Confirm { rank: 0 }));
+    assert_eq!((*reasons.last().unwrap(), attempts.last().unwrap().candidate), (Why::Compare, 0));
     let Verdict::Recommended(found) = &end.verdict else { panic!("{:?}", end.verdict) };
     let best = |candidate: &usize| serve_value(&question(), *candidate);
     let optimum = (0..16)
@@ -105,7 +106,7 @@ fn what_is_recommended_was_measured_again_even_when_the_first_number_flattered_a
         measured(1, flattered, Purpose::Search, 4.0),
         measured(2, honest, Purpose::Search, 3.5),
     ];
-    for (index, expected, per_cost) in [(3, flattered, 1.8), (4, honest, 3.5)] {
+    for (index, expected, per_cost) in [(3, flattered, 1.8), (4, 0, 1.0), (5, honest, 3.5)] {
         let Next::Start { candidate, purpose, .. } = next(&question, &problem, &attempts, 0.0) else { panic!() };
         assert_eq!((candidate, purpose), (expected, Purpose::Confirm));
         attempts.push(measured(index, candidate, Purpose::Confirm, per_cost));
@@ -205,7 +206,7 @@ fn time_and_money_end_it_with_enough_left_to_measure_again() {
     question.limits.expected_improvement = 0.0;
     question.limits.seconds = Some(9.5 * TRIAL);
     let (attempts, _, end) = carry_out(&question, serve);
-    assert_eq!((end.stop, end.confirmed), (Stop::Time, 3));
+    assert_eq!((end.stop, end.confirmed), (Stop::Time, 4));
     assert!(attempts.len() == 10, "{} trials", attempts.len());
     question.limits.seconds = None;
     question.limits.money = Some(0.25);
@@ -220,7 +221,7 @@ fn reason_of_the_search_stays_when_measuring_again_uses_up_the_time() {
     question.limits.max_trials = 5;
     question.limits.seconds = Some(9.0 * TRIAL);
     let (attempts, _, end) = carry_out(&question, serve);
-    assert_eq!((end.stop, end.trials, attempts.len()), (Stop::Trials, 5, 8));
+    assert_eq!((end.stop, end.trials, attempts.len()), (Stop::Trials, 5, 9));
 }
 
 #[test]
@@ -247,7 +248,7 @@ fn trials_side_by_side_differ_and_the_rest_waits() {
             Next::Finish(end) => break end,
         }
     };
-    assert_eq!((end.trials, end.confirmed, attempts.len()), (7, 2, 9));
+    assert_eq!((end.trials, end.confirmed, attempts.len()), (7, 3, 10));
     assert!(attempts.iter().all(|attempt| !attempt.is_pending()));
 }
 

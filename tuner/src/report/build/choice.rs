@@ -17,7 +17,7 @@ pub(super) fn choice(evidence: &Evidence, question: &Question, candidate: Candid
     Choice {
         candidate,
         settings,
-        objective: belief.map(|belief| interval(value(evidence.problem, candidate, belief.score[candidate]))),
+        objective: belief.map(|belief| interval(value(evidence.problem, belief, &evidence.by_noise, candidate))),
         cost_per_million: cost_per_hour.and_then(|cost| per_million(question, &measured, cost)),
         meets: belief.is_some_and(|belief| good(evidence.problem, belief, &evidence.trials).contains(&candidate)),
         cost_per_hour,

@@ -16,6 +16,7 @@ mod when;
 use modelway_tune::belief::{Belief, Problem};
 use modelway_tune::experiment::{Attempt, Purpose, Verdict, verdict};
 use modelway_tune::frontier::pareto;
+use modelway_tune::gp::Prediction;
 use modelway_tune::history::Trial;
 use modelway_tune::recommend::Recommendation;
 use modelway_tune::space::Candidate;
@@ -59,6 +60,8 @@ struct Evidence<'a> {
     trials: Vec<Trial>,
     /// None before anything was measured.
     belief: Option<Belief>,
+    /// Scores at several levels of noise.
+    by_noise: Vec<(f64, Vec<Prediction>)>,
     verdict: Verdict,
 }
 
@@ -72,8 +75,9 @@ impl<'a> Evidence<'a> {
         let trials: Vec<Trial> = ended.map(|entry| entry.attempt.trial()).collect();
         let measured = trials.iter().any(|trial| trial.works() == Some(true));
         let belief = measured.then(|| problem.believe(&trials));
+        let by_noise = if measured { problem.scores_by_noise(&trials) } else { Vec::new() };
         let verdict = found(record, problem, &entries);
-        Self { record, spec, problem, entries, trials, belief, verdict }
+        Self { record, spec, problem, entries, trials, belief, by_noise, verdict }
     }
 
     fn recommendation(&self) -> Option<&Recommendation> {
