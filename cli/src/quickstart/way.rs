@@ -9,8 +9,11 @@ use http_body_util::BodyExt;
 
 /// For one request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// To find out whether the URL can be reached from here.
+/// For one attempt to reach the URL from here.
 const CONNECT: Duration = Duration::from_secs(2);
+/// For all: the nodes of a cluster learn of a Service's new pods one after the other, on busy ones seconds later.
+const REACH: Duration = Duration::from_secs(6);
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// A way to one Inference.
 #[derive(Clone)]
@@ -40,9 +43,8 @@ impl Way {
     /// Straight to `endpoint` when it can be reached from here, else through the API server's proxy of the Service.
     pub async fn find(client: &kube::Client, namespace: &str, inference: &str, endpoint: &str) -> anyhow::Result<Self> {
         let tail = format!("v2/models/{inference}/infer");
-        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint).to_owned();
-        let connected = tokio::time::timeout(CONNECT, tokio::net::TcpStream::connect(address)).await;
-        if matches!(connected, Ok(Ok(_))) {
+        let address = endpoint.strip_prefix("http://").unwrap_or(endpoint);
+        if is_reachable(address, REACH).await {
             let http = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().tcp_nodelay(true).build()?;
             return Ok(Self::Direct { http, url: format!("{endpoint}/{tail}") });
         }
@@ -84,5 +86,41 @@ impl Way {
                 tokio::time::timeout(TIMEOUT, exchange).await.context("no answer in time")?
             }
         }
+    }
+}
+
+/// Whether anybody takes a connection there within this time.
+async fn is_reachable(address: &str, patience: Duration) -> bool {
+    let attempts = async {
+        loop {
+            if let Ok(Ok(_)) = tokio::time::timeout(CONNECT, tokio::net::TcpStream::connect(address)).await {
+                return;
+            }
+            tokio::time::sleep(BETWEEN).await;
+        }
+    };
+    tokio::time::timeout(patience, attempts).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_is_known_a_little_later_is_reachable() {
+        let reserved = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let later = tokio::spawn(async move {
+            tokio::time::sleep(BETWEEN * 3).await;
+            let listener = tokio::net::TcpListener::bind(reserved).await.unwrap();
+            listener.accept().await.unwrap();
+        });
+        assert!(is_reachable(&reserved.to_string(), REACH).await);
+        later.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn nobody_at_home_is_found_out() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(!is_reachable(&free.to_string(), BETWEEN * 3).await);
     }
 }

@@ -32,7 +32,12 @@ fn rechecks(report: &Report) -> Markup {
     html! {
         section {
             h2 { "Measured again" }
-            p { "The best of many noisy numbers is flattered by chance, so the best were measured once more, for longer." }
+            p {
+                "The best of many noisy numbers is flattered by chance, so the best were measured once more, for longer."
+                @if report.rechecks.iter().any(|found| report.is_baseline(found.candidate)) {
+                    " So was what runs now: the gain is over all its numbers."
+                }
+            }
             div class="beside" {
                 figure { figcaption { (title) } (recheck(report, title)) }
                 (table(&grids::rechecks(report, Room::Wide), "Measured again"))
